@@ -1,0 +1,1 @@
+//! The scheduler's data path: clients and worker links around control.

@@ -1,0 +1,1 @@
+//! Framed peer links over Unix sockets and TCP: lengths, fragments, interleaving; no meaning.

@@ -1,0 +1,1 @@
+//! A worker's data path: link to resolver to ready queue.

@@ -1,0 +1,1 @@
+//! Paged KV memory: page allocator, reference counts, generations.

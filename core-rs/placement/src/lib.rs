@@ -1,0 +1,1 @@
+//! Choice of a worker for a node: the policy trait and its implementations.

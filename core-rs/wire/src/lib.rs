@@ -1,0 +1,1 @@
+//! Messages and codecs of the wire contract (prost code, checked in).

@@ -1,5 +1,9 @@
 """The extension module. One section per crate; held to the compiled module by `mypy.stubtest`."""
 
+from typing import Self, final
+
+from typing_extensions import Buffer
+
 __version__: str
 
 # --- flow -----------------------------------------------------------------------------------------------------------
@@ -143,3 +147,244 @@ class Activation:
         """Ends open stream ports, closes optional ports that got nothing. Raises `BadOutput` when a required plain port got nothing."""
     def fail(self, error: bytes) -> None:
         """`error`: a serialized Error; node and worker are filled in."""
+
+# --- errors: one tree, so that a caller can catch at any height ------------------------------------------------------
+
+class CoreError(Exception):
+    """The root of every error of the core. The message says what was wrong, where, and how to mend it."""
+
+class InvalidArgument(CoreError):
+    """An argument that can never be right: a size of zero, a digest of the wrong length, a buffer of the wrong type."""
+
+class CorruptState(CoreError):
+    """`check()` found a broken invariant: a bug of the core. Nothing computed from that object can be trusted."""
+
+# --- pages: who uses which page of a KV pool -------------------------------------------------------------------------
+
+class PageError(CoreError):
+    """The root of what `PageAllocator` and `PageRun` raise about the state of pages."""
+
+class OutOfPages(PageError):
+    """Fewer pages are free than were wanted; nothing was allocated. Release runs, evict, or wait."""
+
+    wanted: int
+    free: int
+
+class StalePage(PageError):
+    """The page was freed (and may hold other content) since its generation was noted. Fetch or compute it again."""
+
+    page: int
+    generation: int
+    current: int
+
+class UnknownPage(PageError):
+    """A page id outside the pool, or one of its reserved pages."""
+
+    page: int
+
+class RunReleased(PageError):
+    """A `PageRun` or `Match` was used after `release()`."""
+
+class ForeignRun(PageError):
+    """A run of one `PageAllocator` was given to a `PrefixIndex` over another."""
+
+@final
+class PageAllocator:
+    """Pages `0..pages` of one KV pool; the first `reserved` ones are never handed out (page 0 serves as padding).
+
+    It hands out ids only: the tensor that they index is the caller's. Safe to share between threads.
+    """
+
+    def __new__(cls, pages: int, reserved: int = 1) -> Self:
+        """Raises `InvalidArgument` when no page is left to hand out, or at more than 2**32 - 1 pages."""
+
+    @property
+    def total_pages(self) -> int:
+        """Pages of the pool, the reserved ones included: the first dimension of the tensor."""
+
+    @property
+    def reserved_pages(self) -> int: ...
+    @property
+    def free_pages(self) -> int: ...
+    def allocate(self, pages: int) -> PageRun:
+        """A run of `pages` pages, with consecutive ids where the pool has room for that. All or nothing (`OutOfPages`).
+
+        `allocate(0)` is an empty run, to be grown by `extend`.
+        """
+
+    def generation(self, page: int) -> int:
+        """How often the page has been freed. Raises `UnknownPage`."""
+
+    def verify(self, page: int, generation: int) -> None:
+        """Raises `StalePage` when the page has been freed since `generation` was noted."""
+
+    def check(self) -> None:
+        """Verifies every invariant, O(pages). Raises `CorruptState`. Run it when idle, and in tests."""
+
+@final
+class PageRun:
+    """Pages held for one user, in order; given back by `release()`, at the end of `with`, or when garbage collected.
+
+    A buffer of its page ids: `np.frombuffer(run, np.uint32)`, shape `(len(run),)`, read-only. A buffer is a snapshot:
+    it stays readable, and as it was, after `extend`, `truncate` or `release`.
+    """
+
+    def __len__(self) -> int:
+        """Pages in the run; 0 once released."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: object, error: object, trace: object, /) -> None: ...
+    @property
+    def released(self) -> bool: ...
+    def extend(self, pages: int) -> None:
+        """Appends `pages` new pages, right behind the last one where that is free. All or nothing (`OutOfPages`)."""
+
+    def truncate(self, pages: int) -> None:
+        """Keeps the first `pages` pages and gives back the rest; longer than the run: nothing happens."""
+
+    def share(self, pages: int | None = None) -> PageRun:
+        """A second run over the same (first `pages`) pages: they are free only when the last run over them is gone.
+
+        Nothing is copied, so write to no page that another run shares.
+        """
+
+    def release(self) -> None:
+        """Gives the pages back. Releasing twice is harmless."""
+
+# --- prefix: page keys, and the index from keys to pages -------------------------------------------------------------
+
+class PrefixError(CoreError):
+    """The root of what `KeyChain` and `PrefixIndex` raise about their state."""
+
+class MediaCut(PrefixError):
+    """`KeyChain.truncate` would cut a media item in two. Truncate at `start` or at `end`."""
+
+    start: int
+    end: int
+
+class KeysWithoutPages(PrefixError):
+    """`PrefixIndex.insert` was given more keys than its run has pages."""
+
+    keys: int
+    pages: int
+
+@final
+class KeyChain:
+    """The page keys of one token sequence, kept up to date as it grows. Only full pages have a key.
+
+    A key is a keyed BLAKE3 of the page's content under its parent's key; the root is made of `model`, `layout`,
+    `page_tokens` and `salt` (the tenant's). So equal keys mean equal content of the page and of all pages before it,
+    for the same model, KV layout and tenant.
+    """
+
+    def __new__(cls, model: bytes | str, layout: str, page_tokens: int, salt: bytes = b"") -> Self:
+        """`model`: the fingerprint of the weights. Raises `InvalidArgument` when `page_tokens` is 0."""
+
+    def __len__(self) -> int:
+        """Tokens in the sequence, media positions included."""
+
+    @property
+    def page_tokens(self) -> int: ...
+    @property
+    def pages(self) -> int:
+        """Full pages, which is the number of keys."""
+
+    @property
+    def keys(self) -> bytes:
+        """The keys of the full pages, 32 bytes each, in order: what `PrefixIndex.match` and `insert` take."""
+
+    def append(self, token: int) -> int:
+        """Adds one token. Returns how many pages it completed (0 or 1)."""
+
+    def extend(self, tokens: Buffer) -> int:
+        """Adds tokens: one dimension of int32, uint32 or int64 (a torch tensor by its `.numpy()`). Hashes only what is new.
+
+        Returns how many pages were completed. Raises `InvalidArgument` for another type, or an id outside `0..2**32`,
+        and then adds nothing.
+        """
+
+    def add_media(self, digest: bytes, length: int, placeholder: int = 0, basis: int = 0) -> int:
+        """Adds a media item that fills the next `length` positions. Returns how many pages were completed.
+
+        `digest`: 32 bytes over all that decides the item's embeddings; `placeholder`: the token id at its positions;
+        `basis`: the model's position number of its first token (0 where positions just count tokens). The item is part
+        of the key of every page it touches. Raises `InvalidArgument` for an empty item or a digest that isn't 32 bytes.
+        """
+
+    def truncate(self, tokens: int) -> None:
+        """Keeps the first `tokens` tokens; longer than the chain: nothing happens. Raises `MediaCut`."""
+
+    def fork(self) -> KeyChain:
+        """An independent copy, to go on differently from here."""
+
+@final
+class Match:
+    """What `PrefixIndex.match` found. It holds its pages: while it lives they are neither evicted nor freed.
+
+    A buffer of the page ids, like `PageRun`. Released by `release()`, at the end of `with`, or when garbage collected.
+    """
+
+    @property
+    def pages(self) -> int:
+        """How many pages matched, from the start of the sequence."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: object, error: object, trace: object, /) -> None: ...
+    def run(self) -> PageRun:
+        """A run that starts with the matched pages, shared, to `extend` for what must be computed. Outlives the match."""
+
+    def release(self) -> None: ...
+
+@final
+class Insertion:
+    """What `PrefixIndex.insert` did."""
+
+    @property
+    def present(self) -> int:
+        """Leading pages known before. The index keeps the pages it had for them; the run's copies stay the run's own."""
+
+    @property
+    def added(self) -> int:
+        """Pages of the run that the index now holds too."""
+
+@final
+class PrefixIndex:
+    """From page keys to pages of one `PageAllocator`, for reuse between the sequences of one worker.
+
+    It holds its pages by itself, so they outlive the run that brought them, until evicted. Prefix-closed: the key of a
+    page is there only when those of all pages before it are. Safe to share between threads.
+    """
+
+    def __new__(cls, allocator: PageAllocator) -> Self: ...
+    def __len__(self) -> int:
+        """Pages in the index."""
+
+    @property
+    def evictable_pages(self) -> int:
+        """Pages that `evict` could free now; with `free_pages`, what an admission can count on. O(pages)."""
+
+    def match(self, keys: Buffer, max_pages: int | None = None) -> Match:
+        """The longest known prefix of `keys` (32 bytes each, as `KeyChain.keys`), at most `max_pages` long.
+
+        An engine that needs the logits of the last token passes `max_pages=(tokens - 1) // page_tokens`.
+        """
+
+    def insert(self, keys: Buffer, run: PageRun) -> Insertion:
+        """Page `i` of `run` holds the content of key `i`, completely written. Pages beyond the keys are ignored.
+
+        Raises `KeysWithoutPages`, `ForeignRun`, `RunReleased`; then nothing was inserted.
+        """
+
+    def evict(self, pages: int) -> int:
+        """Drops least recently used leaves that nobody else holds, up to `pages`. Returns how many pages it freed."""
+
+    def make_room(self, pages: int) -> int:
+        """Evicts just enough for `allocate(pages)` to succeed; returns how many it freed.
+
+        Raises `OutOfPages`, evicting nothing, when that cannot be had.
+        """
+
+    def check(self) -> None:
+        """Verifies every invariant, O(pages). Raises `CorruptState`."""

@@ -1,0 +1,190 @@
+"""The cluster file, CLUSTER.yaml: every key that an operator may write, its default, its meaning.
+
+A key that isn't set is not handed on, so that the scheduler's and the worker's own defaults stay the only ones.
+"""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+DEFAULT_LISTEN = "127.0.0.1:7070"
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+Seconds = Annotated[float, Field(gt=0, le=30 * 24 * 3600)]
+
+
+def _name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", value):
+        raise ValueError("a name is 1 to 63 letters, digits, '-', '_' or '.', and starts with a letter or a digit")
+    return value
+
+
+def _host_and_port(value: str) -> str:
+    host, colon, port = value.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"'{value}' is no address; write HOST:PORT, e.g. {DEFAULT_LISTEN} (port 0: any free one)")
+    return value
+
+
+def _link_address(value: str) -> str:
+    scheme, _, rest = value.partition(":")
+    if scheme == "unix" and rest:
+        return value
+    if scheme == "tcp" and rest:
+        _host_and_port(rest)
+        return value
+    raise ValueError(f"'{value}' is no link address; write unix:PATH or tcp:HOST:PORT (port 0: any free one)")
+
+
+def _class_path(value: str) -> str:
+    module, colon, name = value.partition(":")
+    if not colon or not all(part.isidentifier() for part in module.split(".")) or not name.isidentifier():
+        raise ValueError(f"'{value}' names no class; write module:Class, e.g. omniflow_workers.roles.ocr:Ocr")
+    return value
+
+
+def _etcd_shorthand(value: Any) -> Any:
+    return {} if value == "embedded" else value
+
+
+def _role_shorthand(value: Any) -> Any:
+    return {"class": value} if isinstance(value, str) else value
+
+
+Name = Annotated[str, AfterValidator(_name)]
+HostPort = Annotated[str, AfterValidator(_host_and_port)]
+LinkAddress = Annotated[str, AfterValidator(_link_address)]
+ClassPath = Annotated[str, AfterValidator(_class_path)]
+
+
+class _Section(BaseModel):
+    """A part of the file: an unknown key is an error, and what was read never changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class EtcdConfig(_Section):
+    """Where the registry is. `etcd: embedded`, the default, runs one on loopback for this cluster alone."""
+
+    endpoints: tuple[HostPort, ...] = ()
+    """The operator's own etcd (3.5.4 or later); empty: the embedded one."""
+    data: Path | None = None
+    """Data folder of the embedded one; by default `etcd/` in the run folder."""
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the launcher runs etcd itself."""
+        return not self.endpoints
+
+    @model_validator(mode="after")
+    def _data_is_for_the_embedded_one(self) -> Self:
+        if self.endpoints and self.data is not None:
+            raise ValueError("'data' is for the embedded etcd; remove it, or remove 'endpoints'")
+        return self
+
+
+class LimitsConfig(_Section):
+    """What the scheduler allows. Names and meanings are those of the scheduler's own configuration."""
+
+    queue_limit: Annotated[int, Field(ge=1)] | None = None
+    max_deadline_s: Seconds | None = None
+    max_attempts: Annotated[int, Field(ge=1, le=100)] | None = None
+    result_ttl_s: Seconds | None = None
+    heartbeat_s: Seconds | None = None
+    heartbeat_limit_s: Seconds | None = None
+    reconnect_s: Seconds | None = None
+
+
+class SchedulerConfig(_Section):
+    """The scheduler process."""
+
+    listen: HostPort = DEFAULT_LISTEN
+    """Where its gRPC services listen."""
+    policy: Name | None = None
+    """How jobs are ordered and placed, e.g. `least-outstanding`."""
+    limits: LimitsConfig = LimitsConfig()
+    drain_timeout_s: Seconds | None = None
+    env: dict[str, str] = Field(default_factory=dict)
+
+
+class RoleConfig(_Section):
+    """One role that a worker serves. `roles: [module:Class]` is short for `roles: [{class: module:Class}]`."""
+
+    class_path: ClassPath = Field(alias="class")
+    name: Name | None = None
+    """Name in flows, where it differs from the class's own."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Arguments of the role, checked by its class."""
+
+
+class WorkerConfig(_Section):
+    """One worker, or `count` equal ones: `NAME`, or `NAME-0`, `NAME-1`, ..."""
+
+    name: Name
+    count: Annotated[int, Field(ge=1, le=4096)] = 1
+    roles: Annotated[tuple[Annotated[RoleConfig, BeforeValidator(_role_shorthand)], ...], Field(min_length=1)]
+    device: str | None = None
+    threads: Annotated[int, Field(ge=1)] | None = None
+    env: dict[str, str] = Field(default_factory=dict)
+    listen: tuple[LinkAddress, ...] = ()
+    """Link addresses; by default a Unix socket in the run folder. With `count` > 1 only port 0 makes sense."""
+    drain_timeout_s: Seconds | None = None
+    retention_bytes: Annotated[int, Field(ge=1)] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The workers' names in the cluster."""
+        return (self.name,) if self.count == 1 else tuple(f"{self.name}-{index}" for index in range(self.count))
+
+    @model_validator(mode="after")
+    def _equal_workers_cannot_share_an_address(self) -> Self:
+        fixed = [address for address in self.listen if not address.endswith(":0")]
+        if self.count > 1 and fixed:
+            raise ValueError(f"{self.count} workers cannot all listen on {fixed[0]}; use port 0, or leave 'listen' out")
+        return self
+
+
+class RestartConfig(_Section):
+    """How soon a process that died is started again: the delay doubles with every death, up to a maximum."""
+
+    first_delay_s: Seconds = 0.2
+    max_delay_s: Seconds = 30.0
+    stable_after_s: Seconds = 30.0
+    """A process that ran for this long starts again with the first delay."""
+
+
+class ClusterConfig(_Section):
+    """One cluster."""
+
+    cluster: Name
+    run: Path | None = None
+    """The run folder: state, logs, sockets, etcd's data. By default `.omniflow` in the current folder."""
+    cache: Path | None = None
+    """Where workers keep what is costly to make, such as converted weights."""
+    log_level: LogLevel | None = None
+    start_timeout_s: Seconds = 180.0
+    """How long the whole cluster may take to become ready."""
+    restart: RestartConfig = RestartConfig()
+    etcd: Annotated[EtcdConfig, BeforeValidator(_etcd_shorthand)] = EtcdConfig()
+    scheduler: SchedulerConfig = SchedulerConfig()
+    workers: Annotated[tuple[WorkerConfig, ...], Field(min_length=1)]
+    flows: tuple[str, ...] = ()
+    """Flows to register: `path.py` (every flow in it), `path.py:name`, or `module:name`."""
+
+    @property
+    def worker_names(self) -> tuple[str, ...]:
+        """All workers of the cluster, in the file's order."""
+        return tuple(name for worker in self.workers for name in worker.names)
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Self:
+        twice = [name for name, times in Counter(self.worker_names).items() if times > 1]
+        if twice:
+            raise ValueError(f"two workers are called '{twice[0]}'; give each its own name")
+        reserved = {"etcd", "scheduler", "supervisor"} & set(self.worker_names)
+        if reserved:
+            raise ValueError(f"a worker cannot be called '{min(reserved)}': a process of the cluster has that name")
+        return self

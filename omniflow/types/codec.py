@@ -1,0 +1,272 @@
+"""Values to and from serialized `omniflow.v1.Value`, checked against a type on both ways. No pickle."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+from google.protobuf.message import DecodeError
+
+from omniflow.errors import InvalidArgument
+from omniflow.types.audio import Audio
+from omniflow.types.image import Image
+from omniflow.types.record import AnyRecord, is_record
+from omniflow.types.tensor import Tensor
+from omniflow.types.value_type import Kind, ValueType
+from omniflow.types.video import Video
+from omniflow.v1 import value_pb2
+
+T = TypeVar("T")
+
+_TEXT_TAG = 0x0A  # field 1, length-delimited: Value.text
+_ENCODINGS: dict[str, value_pb2.Audio.Encoding.ValueType] = {
+    "pcm_s16": value_pb2.Audio.PCM_S16,
+    "pcm_f32": value_pb2.Audio.PCM_F32,
+}
+_ENCODING_NAMES: dict[int, Literal["pcm_s16", "pcm_f32"]] = {
+    value_pb2.Audio.PCM_S16: "pcm_s16",
+    value_pb2.Audio.PCM_F32: "pcm_f32",
+}
+_PYTHON: dict[Kind, tuple[type, ...]] = {
+    Kind.TEXT: (str,),
+    Kind.IMAGE: (Image,),
+    Kind.AUDIO: (Audio,),
+    Kind.VIDEO: (Video,),
+    Kind.TENSOR: (Tensor,),
+    Kind.BOOLEAN: (bool,),
+    Kind.INTEGER: (int,),
+    Kind.REAL: (float, int),
+    Kind.LIST: (list, tuple),
+}
+
+
+def encode(value: Any, type: ValueType | None = None, *, field: str = "") -> bytes:
+    """One frame's payload. Raises `InvalidArgument`, naming `field`, when the value is not of `type` (where given)."""
+    if value.__class__ is str and (type is None or type.kind is Kind.TEXT):
+        return _encode_text(value, field)
+    return to_message(value, type, field=field).SerializeToString()
+
+
+def decode(payload: bytes, type: ValueType | None = None, *, field: str = "") -> Any:
+    """The value of one frame's payload; media check themselves. Without a `type`, records come as `AnyRecord`.
+
+    Raises `InvalidArgument`, naming `field`, when the payload is damaged or not of `type`.
+    """
+    if payload[:1] == b"\n" and (type is None or type.kind is Kind.TEXT):
+        text = _decode_text(payload, field)
+        if text is not None:
+            return text
+    try:
+        message = value_pb2.Value.FromString(payload)
+    except DecodeError as error:
+        raise InvalidArgument(
+            f"{len(payload)} bytes are no serialized Value",
+            field=field,
+            cause=str(error),
+            cure="send omniflow.v1.Value",
+        ) from error
+    return from_message(message, type, field=field)
+
+
+def check(value: Any, type: ValueType, *, field: str = "") -> None:
+    """Raises `InvalidArgument`, naming `field`, unless `value` can be one frame of `type` (only its outermost layer is seen)."""
+    if value is None:
+        if type.optional:
+            return
+        raise InvalidArgument(f"wants {type}, got None", field=field, cure=f"pass a {type.frame()}")
+    if type.kind is Kind.RECORD:
+        wrong = not (isinstance(value, AnyRecord) or is_record(value.__class__)) or _record_name(value) != type.record
+    else:
+        wrong = not isinstance(value, _PYTHON[type.kind]) or (value.__class__ is bool and type.kind is not Kind.BOOLEAN)
+    if wrong:
+        raise InvalidArgument(
+            f"wants {type.frame()}, got {value.__class__.__name__}", field=field, cure=f"pass a {type.frame()}"
+        )
+
+
+def to_message(value: Any, type: ValueType | None = None, *, field: str = "") -> value_pb2.Value:
+    """Like `encode`, before serialization."""
+    if type is not None:
+        check(value, type, field=field)
+    match value:
+        case bool():
+            return value_pb2.Value(boolean=value)
+        case str():
+            return value_pb2.Value(text=_checked_text(value, field))
+        case int() if type is not None and type.kind is Kind.REAL:
+            return value_pb2.Value(real=float(value))
+        case int():
+            if not -(2**63) <= value < 2**63:
+                raise InvalidArgument(f"{value} does not fit 64 bits", field=field, cure="pass a smaller integer")
+            return value_pb2.Value(integer=value)
+        case float():
+            return value_pb2.Value(real=value)
+        case Image():
+            return value_pb2.Value(
+                image=value_pb2.Image(data=value.data, format=value.format, width=value.width, height=value.height)
+            )
+        case Audio():
+            return value_pb2.Value(
+                audio=value_pb2.Audio(
+                    data=value.data,
+                    encoding=_ENCODINGS[value.encoding],
+                    sample_rate=value.sample_rate,
+                    channels=value.channels,
+                )
+            )
+        case Video():
+            return value_pb2.Value(video=value_pb2.Video(data=value.data, format=value.format))
+        case Tensor():
+            return value_pb2.Value(tensor=value_pb2.Tensor(dtype=value.dtype, shape=value.shape, data=value.data))
+        case list() | tuple():
+            item = type.item if type is not None else None
+            return value_pb2.Value(
+                list=value_pb2.List(
+                    items=[to_message(each, item, field=f"{field}[{index}]") for index, each in enumerate(value)]
+                )
+            )
+        case _:
+            return value_pb2.Value(record=_record_to_message(value, type, field))
+
+
+def from_message(message: value_pb2.Value, type: ValueType | None = None, *, field: str = "") -> Any:
+    """Like `decode`, after parsing."""
+    kind = message.WhichOneof("kind")
+    if type is not None and kind != type.kind.name.lower() and not (type.kind is Kind.REAL and kind == "integer"):
+        raise InvalidArgument(
+            f"wants {type.frame()}, got {kind or 'an empty value'}", field=field, cure=f"send a {type.frame()}"
+        )
+    match kind:
+        case "text":
+            return message.text
+        case "boolean":
+            return message.boolean
+        case "integer":
+            return float(message.integer) if type is not None and type.kind is Kind.REAL else message.integer
+        case "real":
+            return message.real
+        case "image":
+            return Image.from_header(message.image.data, origin=field)
+        case "audio":
+            return _audio(message.audio, field)
+        case "video":
+            return Video.from_bytes(message.video.data, origin=field)
+        case "tensor":
+            tensor = message.tensor
+            return _named(field, lambda: Tensor(tensor.dtype, tuple(tensor.shape), tensor.data))
+        case "list":
+            item = type.item if type is not None else None
+            items = [
+                from_message(each, item, field=f"{field}[{index}]") for index, each in enumerate(message.list.items)
+            ]
+            return tuple(items) if type is not None and type.python is tuple else items
+        case "record":
+            return _record_from_message(message.record, type, field)
+        case _:
+            raise InvalidArgument(
+                "an empty value, or one of a later version", field=field, cure="set one kind of Value"
+            )
+
+
+def _encode_text(text: str, field: str) -> bytes:
+    """What protobuf would write, without building a message: texts are most of the traffic."""
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        data = _checked_text(text, field).encode()
+    size = len(data)
+    if size < 0x80:
+        return bytes((_TEXT_TAG, size)) + data
+    if size < 0x4000:
+        return bytes((_TEXT_TAG, size & 0x7F | 0x80, size >> 7)) + data
+    return value_pb2.Value(text=text).SerializeToString()
+
+
+def _decode_text(payload: bytes, field: str) -> str | None:
+    """The text when the payload is one text field and nothing else; None leaves it to protobuf."""
+    if len(payload) < 2:
+        return None
+    size, start = payload[1], 2
+    if size >= 0x80:
+        if len(payload) < 3 or payload[2] >= 0x80:
+            return None
+        size, start = size & 0x7F | payload[2] << 7, 3
+    if len(payload) != start + size:
+        return None
+    try:
+        return payload[start:].decode()
+    except UnicodeDecodeError as error:
+        raise InvalidArgument("the text is not UTF-8", field=field, cause=str(error), cure="send UTF-8") from error
+
+
+def _checked_text(text: str, field: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(
+            "the text holds half a surrogate pair",
+            field=field,
+            cause=str(error),
+            cure="decode it with errors='replace'",
+        ) from error
+    return text
+
+
+def _audio(message: value_pb2.Audio, field: str) -> Audio:
+    encoding = _ENCODING_NAMES.get(message.encoding)
+    if encoding is None:
+        raise InvalidArgument("the sound has no known encoding", field=field, cure="set PCM_S16 or PCM_F32")
+    return _named(field, lambda: Audio(message.data, encoding, message.sample_rate, message.channels))
+
+
+def _named(field: str, make: Callable[[], T]) -> T:
+    """What `make` makes; its complaint is said of `field`, the input, instead of a part of the value."""
+    try:
+        return make()
+    except InvalidArgument as error:
+        error.field = field or error.field
+        raise
+
+
+def _record_name(value: Any) -> str:
+    return value.name if isinstance(value, AnyRecord) else value.__class__.__name__
+
+
+def _record_to_message(value: Any, type: ValueType | None, field: str) -> value_pb2.Record:
+    types = {each.name: each.type for each in type.fields} if type is not None else {}
+    if isinstance(value, AnyRecord):
+        members = value.fields
+    elif is_record(value.__class__):
+        members = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    else:
+        raise InvalidArgument(
+            f"a {value.__class__.__name__} cannot travel",
+            field=field,
+            cure="pass a media value, a @record or a list of these",
+        )
+    message = value_pb2.Record(name=_record_name(value))
+    for name, member in members.items():
+        if member is None and (name not in types or types[name].optional):
+            continue
+        message.fields[name].CopyFrom(to_message(member, types.get(name), field=f"{field}.{name}" if field else name))
+    return message
+
+
+def _record_from_message(message: value_pb2.Record, type: ValueType | None, field: str) -> Any:
+    if type is None:
+        return AnyRecord(message.name, {name: from_message(each, field=name) for name, each in message.fields.items()})
+    if message.name != type.record:
+        raise InvalidArgument(f"wants a {type.record}, got a {message.name}", field=field, cure=f"send a {type.record}")
+    members: dict[str, Any] = {}
+    for each in type.fields:
+        place = f"{field}.{each.name}" if field else each.name
+        if each.name in message.fields:
+            members[each.name] = from_message(message.fields[each.name], each.type, field=place)
+        elif each.type.optional:
+            members[each.name] = None
+        else:
+            raise InvalidArgument(
+                f"the {type.record} lacks `{each.name}`", field=place, cure=f"set it to a {each.type}"
+            )
+    return type.python(**members) if type.python is not None else AnyRecord(message.name, members)

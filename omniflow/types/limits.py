@@ -1,0 +1,24 @@
+"""What a value may measure before it is refused, and the refusals that several types share."""
+
+from __future__ import annotations
+
+from omniflow.errors import InvalidArgument
+
+MAX_PIXELS = 64_000_000
+"""Pixels of one image unless the caller says otherwise: 8,000 x 8,000."""
+
+MAX_SAMPLE_RATE = 768_000
+"""Hz."""
+
+MAX_CHANNELS = 64
+
+
+def require_bytes(data: object, what: str, field: str = "") -> bytes:
+    """`data` as bytes, copied only when it isn't already. Raises `InvalidArgument` when empty or of another type."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise InvalidArgument(
+            f"{what} wants bytes, got {type(data).__name__}", field=field, cure=f"pass the {what.lower()}'s bytes"
+        )
+    if len(data) == 0:
+        raise InvalidArgument(f"{what} is empty: 0 bytes", field=field, cure="check that the file was written")
+    return bytes(data)

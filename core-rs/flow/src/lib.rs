@@ -1,1 +1,33 @@
 //! The dataflow graph, its validation and the resolver: pure state machines without clock or I/O.
+//!
+//! - [`GraphSpec`] is a flow as the DSL wrote it; [`Graph::new`] validates it or returns every [`Problem`].
+//! - [`Resolver`] runs one job at one place: arrivals in, [`Effect`]s out. See its methods for the contract.
+//! - The conversion from `omniflow.v1.Flow` is `from_wire::graph`, behind the cargo feature `wire`, so that there is
+//!   one of it and that those who only simulate need no protobuf:
+//!   `omniflow-flow = { workspace = true, features = ["wire"] }`.
+
+mod effect;
+mod error;
+mod graph;
+mod ids;
+mod item;
+mod problem;
+mod resolver;
+mod spec;
+mod validate;
+mod value_type;
+
+#[cfg(feature = "wire")]
+pub mod from_wire;
+
+pub use effect::{ActivationInput, Arrival, Effect, InputValue};
+pub use error::ResolverError;
+pub use graph::Graph;
+pub use ids::{EdgeId, Key, NodeId, PortIx};
+pub use item::{Item, Payload};
+pub use problem::{Problem, ProblemCode};
+pub use resolver::{Footprint, Resolver};
+pub use spec::{
+    Destination, EdgeSpec, GraphSpec, NodeKind, NodeSpec, Origin, PortSpec, SourcePlace,
+};
+pub use value_type::{ValueKind, ValueType};

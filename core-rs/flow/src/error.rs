@@ -1,0 +1,59 @@
+//! What a driver or a peer did wrong.
+
+use crate::ids::{EdgeId, Key, NodeId, PortIx};
+
+/// A call that breaks the resolver's contract. The resolver is as before the call.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResolverError {
+    /// The flow has fewer edges.
+    #[error("edge {} does not exist in this flow; check that both sides run the same flow version", .0.0)]
+    UnknownEdge(EdgeId),
+    /// The flow has fewer nodes.
+    #[error("node {} does not exist in this flow; check that both sides run the same flow version", .0.0)]
+    UnknownNode(NodeId),
+    /// The node (or the flow) has no such output (or input).
+    #[error("port {} does not exist; name one that the method declares", .0.0)]
+    UnknownPort(PortIx),
+    /// A result's frame reached a resolver without results.
+    #[error("edge {} leads to a result, which only the scheduler takes; send it there", .0.0)]
+    NoResultsHere(EdgeId),
+    /// The node is hosted here already, under this or a higher epoch.
+    #[error("node {} is hosted for key {key} under epoch {current} already, not under {asked}; a new attempt needs a higher epoch", .node.0)]
+    StaleEpoch {
+        /// Which node.
+        node: NodeId,
+        /// For which key.
+        key: Key,
+        /// The epoch that is known.
+        current: u32,
+        /// The epoch that was given.
+        asked: u32,
+    },
+    /// The node has no running activation here for the key.
+    #[error("node {} has no running activation for key {key}; it was not started here, has finished, or moved", .node.0)]
+    NotRunning {
+        /// Which node.
+        node: NodeId,
+        /// For which key.
+        key: Key,
+    },
+    /// A second frame on a plain output, or a frame on one that has ended.
+    #[error("output port {} takes no more frames: a plain port takes one, a stream none after its end", .0.0)]
+    PortFull(PortIx),
+    /// `end` of a plain output.
+    #[error("output port {} is not a stream, so it has no end; emit its one value", .0.0)]
+    NotAStream(PortIx),
+    /// `finish` with a required plain output still empty.
+    #[error("output port {} got no value; emit one, or declare it `| None`", .0.0)]
+    MissingOutput(PortIx),
+    /// An item that its edge cannot carry: END or seq > 0 on a plain edge, a frame past END, CLOSED after frames.
+    #[error("edge {} for key {key}: {what}; the producer broke the protocol", .edge.0)]
+    Violation {
+        /// On which edge.
+        edge: EdgeId,
+        /// For which key.
+        key: Key,
+        /// What was wrong.
+        what: &'static str,
+    },
+}

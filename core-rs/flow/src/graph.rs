@@ -1,0 +1,106 @@
+//! A graph that can work: what resolvers run.
+
+use crate::ids::{EdgeId, NodeId, PortIx};
+use crate::problem::Problem;
+use crate::spec::{EdgeSpec, GraphSpec, NodeSpec, Origin, PortSpec};
+use crate::validate;
+
+/// A validated graph: every index in it names something, every input port of a node is fed by exactly one edge, every
+/// result by at least one, and there is no cycle.
+#[derive(Debug)]
+pub struct Graph {
+    spec: GraphSpec,
+    wiring: Wiring,
+    order: Vec<NodeId>,
+}
+
+/// Which edges touch which ports.
+#[derive(Debug, Default)]
+pub(crate) struct Wiring {
+    /// By node, by input port; several only in graphs that do not validate.
+    pub(crate) node_inputs: Vec<Vec<Vec<EdgeId>>>,
+    /// By node, by output port.
+    pub(crate) node_outputs: Vec<Vec<Vec<EdgeId>>>,
+    /// By input of the flow.
+    pub(crate) inputs: Vec<Vec<EdgeId>>,
+    /// By result of the flow.
+    pub(crate) results: Vec<Vec<EdgeId>>,
+}
+
+impl Graph {
+    /// Validates a flow. The problems come in node order; they are what `omniflow flow check` shows.
+    pub fn new(spec: GraphSpec) -> Result<Self, Vec<Problem>> {
+        let validate::Checked { wiring, order } = validate::validate(&spec)?;
+        Ok(Self {
+            spec,
+            wiring,
+            order,
+        })
+    }
+
+    /// The flow as it was written.
+    pub fn spec(&self) -> &GraphSpec {
+        &self.spec
+    }
+
+    /// The flow's inputs; `PortIx` of an input indexes them.
+    pub fn inputs(&self) -> &[PortSpec] {
+        &self.spec.inputs
+    }
+
+    /// The flow's results; `PortIx` of a result indexes them.
+    pub fn results(&self) -> &[PortSpec] {
+        &self.spec.results
+    }
+
+    /// All nodes; `NodeId` indexes them.
+    pub fn nodes(&self) -> &[NodeSpec] {
+        &self.spec.nodes
+    }
+
+    /// One node, if it exists.
+    pub fn node(&self, node: NodeId) -> Option<&NodeSpec> {
+        self.spec.nodes.get(node.index())
+    }
+
+    /// One edge with its two ends, if it exists. `edge.to` says whom a frame is for, `edge.from` whom it came from.
+    pub fn edge(&self, edge: EdgeId) -> Option<&EdgeSpec> {
+        self.spec.edges.get(edge.index())
+    }
+
+    /// The edges that leave an output of a node or an input of the flow. Empty for a port that does not exist.
+    pub fn edges_from(&self, origin: Origin) -> &[EdgeId] {
+        let found = match origin {
+            Origin::Input { port } => self.wiring.inputs.get(port.index()),
+            Origin::Node { node, port } => self
+                .wiring
+                .node_outputs
+                .get(node.index())
+                .and_then(|ports| ports.get(port.index())),
+        };
+        found.map_or(&[], Vec::as_slice)
+    }
+
+    /// The edge that feeds an input port of a node. `None` for a port that does not exist.
+    pub fn edge_into(&self, node: NodeId, port: PortIx) -> Option<EdgeId> {
+        self.wiring
+            .node_inputs
+            .get(node.index())?
+            .get(port.index())?
+            .first()
+            .copied()
+    }
+
+    /// The edges that feed a result: several are an `any_of`. Empty for a result that does not exist.
+    pub fn edges_into_result(&self, port: PortIx) -> &[EdgeId] {
+        self.wiring
+            .results
+            .get(port.index())
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// All nodes, each after those that feed it.
+    pub fn order(&self) -> &[NodeId] {
+        &self.order
+    }
+}

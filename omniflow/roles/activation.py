@@ -1,0 +1,125 @@
+"""What a role sees of one activation, and of its queue; and what it stands on: the same in bytes, from the core."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from omniflow.types import Stream
+
+
+class CoreActivation(Protocol):
+    """`omniflow_core.Activation`."""
+
+    @property
+    def job(self) -> str: ...
+    @property
+    def node(self) -> str: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def key(self) -> tuple[int, ...]: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def tenant(self) -> str: ...
+    @property
+    def cancelled(self) -> bool: ...
+    @property
+    def remaining_ms(self) -> int: ...
+    @property
+    def parameters(self) -> dict[str, bytes]: ...
+    @property
+    def inputs(self) -> list[tuple[str, str]]: ...
+    def value(self, parameter: str) -> bytes | None: ...
+    def read(self, parameter: str, max_n: int, timeout: float) -> list[bytes] | None: ...
+    def emit(self, port: str, frames: list[bytes]) -> int: ...
+    def end(self, port: str) -> None: ...
+    def finish(self, features: dict[str, float]) -> None: ...
+    def fail(self, error: bytes) -> None: ...
+
+
+class CoreReady(Protocol):
+    """`omniflow_core.Ready`."""
+
+    def take(self, max_n: int, timeout: float) -> Sequence[CoreActivation]: ...
+    def __len__(self) -> int: ...
+
+
+class Activation(Protocol):
+    """One run of a node in a job for one key, in typed values. Safe from any thread."""
+
+    @property
+    def job(self) -> str: ...
+    @property
+    def node(self) -> str: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def key(self) -> tuple[int, ...]: ...
+    @property
+    def epoch(self) -> int:
+        """Counts the attempts at this activation."""
+
+    @property
+    def seed(self) -> int:
+        """The job's: what a deterministic method draws its random numbers from."""
+
+    @property
+    def tenant(self) -> str: ...
+    @property
+    def cancelled(self) -> bool:
+        """The job was cancelled, has failed or is past its deadline: stop within one step."""
+
+    @property
+    def remaining_ms(self) -> int:
+        """To the job's deadline."""
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Every parameter of the method: the job's, else the flow's constant, else the default."""
+
+    @property
+    def features(self) -> dict[str, float]:
+        """Work features, e.g. `prompt_tokens`: put in what `finish` is to report."""
+
+    @property
+    def inputs(self) -> frozenset[str]:
+        """The inputs that have something: those absent or closed are None."""
+
+    def value(self, name: str) -> Any:
+        """A plain input; the method's default (mostly None) when nothing came. Raises `InvalidArgument` when damaged."""
+
+    def stream(self, name: str) -> Stream[Any]:
+        """A stream input, to iterate: waits for frames. Raises `Cancelled` while waiting."""
+
+    def read(self, name: str, max_n: int, timeout: float) -> list[Any] | None:
+        """At least one next frame of a stream; [] after `timeout` seconds; None at its end. Raises `Cancelled`."""
+
+    def emit(self, frames: Sequence[Any], port: str | None = None) -> int:
+        """Sends frames on `port` (the only output when None); returns how many were taken, and never blocks.
+
+        Raises `Cancelled`, and `BadOutput` for a value that the method does not declare.
+        """
+
+    def end(self, port: str | None = None) -> None:
+        """No more frames on this stream."""
+
+    def finish(self) -> None:
+        """Ends what is open and reports `features`. Raises `BadOutput` when a required output got nothing."""
+
+    def fail(self, error: BaseException) -> None:
+        """Ends it in the typed error that `failure_of` makes of `error`."""
+
+
+class ReadyQueue(Protocol):
+    """Activations that can run now, the most urgent first."""
+
+    def take(self, max_n: int, timeout: float) -> list[Activation]:
+        """Up to `max_n`, as soon as there is one; [] after `timeout` seconds. Raises `QueueClosed` at the end."""
+
+    def __len__(self) -> int: ...

@@ -1,0 +1,199 @@
+"""From the core's bytes to typed values: the one place where a role's frames are decoded and encoded."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Never
+
+from omniflow.errors import BadOutput, Cancelled, InternalError, InvalidArgument
+from omniflow.roles.activation import Activation, CoreActivation, CoreReady
+from omniflow.roles.description import NO_DEFAULT, MethodSpec, PortSpec, RoleSpec
+from omniflow.roles.failure import InvalidInput, QueueClosed, failure_of
+from omniflow.types import Stream, ValueType, decode, encode
+
+_READ_FRAMES = 64
+_READ_SECONDS = 1.0
+
+
+class TypedActivation:
+    """`Activation` over the core's."""
+
+    def __init__(self, core: CoreActivation, spec: MethodSpec) -> None:
+        self._core = core
+        self.spec = spec
+        self.features: dict[str, float] = {}
+        # Read once: nothing of these changes during an activation.
+        self.job, self.node, self.method = core.job, core.node, core.method
+        self.key, self.epoch, self.seed, self.tenant = core.key, core.epoch, core.seed, core.tenant
+        self._constants = core.parameters
+        self._states = dict(core.inputs)
+
+    @property
+    def cancelled(self) -> bool:
+        return self._core.cancelled
+
+    @property
+    def remaining_ms(self) -> int:
+        return self._core.remaining_ms
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Any]:
+        return {each.name: self._parameter(each.name, each.type, each.default) for each in self.spec.parameters}
+
+    @cached_property
+    def inputs(self) -> frozenset[str]:
+        present = {name for name, state in self._states.items() if state != "none"}
+        return frozenset(present | {port.name for port in self.spec.inputs if port.name in self._constants})
+
+    def value(self, name: str) -> Any:
+        port = self._input(name)
+        payload = self._core.value(name) if self._states.get(name) == "value" else self._constants.get(name)
+        if payload is None:
+            return None if port.default is NO_DEFAULT else port.default
+        return _decoded(payload, port.type, name)
+
+    def stream(self, name: str) -> Stream[Any]:
+        return _Reader(self, name)
+
+    def read(self, name: str, max_n: int, timeout: float) -> list[Any] | None:
+        port = self._input(name)
+        try:
+            payloads = self._core.read(name, max_n, timeout)
+        except Exception as error:
+            _translate(error)
+        if payloads is None:
+            return None
+        return [_decoded(payload, port.type, name) for payload in payloads]
+
+    def emit(self, frames: Sequence[Any], port: str | None = None) -> int:
+        spec = self._output(port)
+        try:
+            payloads = [encode(frame, spec.type, field=spec.name) for frame in frames]
+        except InvalidArgument as error:
+            raise BadOutput(
+                f"`{self.method}` declares {spec.type} on `{spec.name}`: {error.message}",
+                field=spec.name,
+                cause=error.cause,
+                cure="yield what the method declares, or correct its annotation",
+            ) from error
+        try:
+            return self._core.emit(spec.name, payloads)
+        except Exception as error:
+            _translate(error)
+
+    def end(self, port: str | None = None) -> None:
+        try:
+            self._core.end(self._output(port).name)
+        except Exception as error:
+            _translate(error)
+
+    def finish(self) -> None:
+        try:
+            self._core.finish(self.features)
+        except Exception as error:
+            _translate(error)
+
+    def fail(self, error: BaseException) -> None:
+        names = {port.name for port in self.spec.inputs} | {each.name for each in self.spec.parameters}
+        self._core.fail(failure_of(error, names).to_proto().SerializeToString())
+
+    def _parameter(self, name: str, type: ValueType, default: Any) -> Any:
+        payload = self._constants.get(name)
+        if payload is not None:
+            return _decoded(payload, type, name)
+        if default is NO_DEFAULT:
+            raise InvalidInput(
+                name, f"the parameter `{name}` is not set", cure=f"set it in the flow, or {self.node}.{name}"
+            )
+        return default
+
+    def _input(self, name: str) -> PortSpec:
+        port = self.spec.input(name)
+        if port is None:
+            known = ", ".join(each.name for each in self.spec.inputs)
+            raise InternalError(f"`{self.method}` has no input `{name}`", cure=f"its inputs: {known}")
+        return port
+
+    def _output(self, name: str | None) -> PortSpec:
+        if name is None and len(self.spec.outputs) == 1:
+            return self.spec.outputs[0]
+        port = self.spec.output(name or "")
+        if port is None:
+            known = ", ".join(each.name for each in self.spec.outputs)
+            raise BadOutput(f"`{self.method}` has no output `{name}`", field=name or "", cure=f"its outputs: {known}")
+        return port
+
+
+class TypedQueue:
+    """`ReadyQueue` over the core's, for the role that `spec` describes."""
+
+    def __init__(self, core: CoreReady, spec: RoleSpec) -> None:
+        self._core = core
+        self._spec = spec
+
+    def take(self, max_n: int, timeout: float) -> list[Activation]:
+        try:
+            taken = self._core.take(max_n, timeout)
+        except Exception as error:
+            _translate(error)
+        activations: list[Activation] = []
+        for each in taken:
+            spec = self._spec.methods.get(each.method)
+            if spec is None:
+                known = ", ".join(self._spec.methods)
+                unknown = InternalError(
+                    f"role `{self._spec.name}` has no method `{each.method}`", cure=f"it has: {known}"
+                )
+                each.fail(unknown.to_proto().SerializeToString())
+            else:
+                activations.append(TypedActivation(each, spec))
+        return activations
+
+    def __len__(self) -> int:
+        return len(self._core)
+
+
+class _Reader:
+    """A stream input as an iterator."""
+
+    def __init__(self, activation: TypedActivation, name: str) -> None:
+        self._activation = activation
+        self._name = name
+        self._frames: deque[Any] = deque()
+        self._ended = False
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        while not self._frames:
+            frames = None if self._ended else self._activation.read(self._name, _READ_FRAMES, _READ_SECONDS)
+            if frames is None:
+                self._ended = True
+                raise StopIteration
+            self._frames.extend(frames)
+        return self._frames.popleft()
+
+
+def _decoded(payload: bytes, type: ValueType, name: str) -> Any:
+    try:
+        return decode(payload, type, field=name)
+    except InvalidArgument as error:
+        error.field = error.field or name
+        raise
+
+
+def _translate(error: Exception) -> Never:
+    """Raises our error for one of the core's, which its contract tells apart by name."""
+    match type(error).__name__:
+        case "Cancelled":
+            raise Cancelled(str(error) or "the job is over") from error
+        case "Closed":
+            raise QueueClosed(str(error)) from error
+        case "BadOutput" | "UnknownPort":
+            raise BadOutput(
+                str(error), cure="emit what the method declares, once on a port that is no stream"
+            ) from error
+    raise error

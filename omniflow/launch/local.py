@@ -1,0 +1,131 @@
+"""The launcher for one machine: every process is a child of a supervisor."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from omniflow.config import ClusterConfig
+from omniflow.launch.errors import LaunchError, NoCluster, StartFailed, StopTimeout
+from omniflow.launch.launcher import ClusterState, Observer
+from omniflow.launch.state import RunLock, already_running, read_state
+from omniflow.launch.strays import sweep, wait_for_end
+
+
+class LocalLauncher:
+    """Implements `Launcher` with child processes."""
+
+    def run(self, config: ClusterConfig, observer: Observer) -> None:
+        """In the foreground: returns when everything has ended after SIGTERM, SIGINT or SIGHUP. Raises `LaunchError`."""
+        asyncio.run(supervise(config, observer))
+
+    def start(self, config: ClusterConfig, observer: Observer) -> ClusterState:
+        """In the background: the supervisor goes on in a session of its own. Raises `LaunchError`."""
+        from omniflow.launch.plan import run_folder
+
+        if config.file is None:
+            raise LaunchError("a cluster can go into the background only from a file", cure="write it to a file first")
+        run = run_folder(config)
+        if (state := read_state(run)) and state.supervisor.alive:
+            raise already_running(run)
+        (run / "logs").mkdir(parents=True, exist_ok=True)
+        reading, writing = os.pipe()
+        process = self._spawn_supervisor(config.file, run, writing)
+        os.close(writing)
+        try:
+            return self._follow(run, reading, observer)
+        except KeyboardInterrupt:
+            process.terminate()
+            process.wait()
+            raise
+
+    def stop(self, run: Path, *, timeout_s: float, force: bool, observer: Observer) -> bool:
+        """Ends the cluster of this run folder; with `force` at once. False when nothing ran. Raises `StopTimeout`."""
+        if not run.is_dir():
+            return False
+        state = read_state(run)
+        found = state is not None and state.supervisor.alive
+        if state and found:
+            observer.progress(f"ending cluster '{state.cluster}' (supervisor pid {state.supervisor.pid})")
+            state.supervisor.send(signal.SIGKILL if force else signal.SIGTERM)
+            if not wait_for_end(state.supervisor, timeout_s):
+                raise StopTimeout(
+                    f"cluster '{state.cluster}' is still draining after {timeout_s:g} s",
+                    cure="wait and call `omniflow down` again, or `omniflow down --force` to end it at once",
+                )
+        lock = RunLock(run)
+        try:
+            return bool(sweep(run)) or found
+        finally:
+            lock.release()
+
+    def status(self, run: Path) -> ClusterState:
+        """The state as the supervisor wrote it last. Raises `NoCluster`."""
+        state = read_state(run)
+        if state is None:
+            raise NoCluster(f"no cluster runs on {run}", cure="start one with `omniflow up CLUSTER.yaml`")
+        if not state.supervisor.alive:
+            raise NoCluster(
+                f"cluster '{state.cluster}' on {run} has lost its supervisor (pid {state.supervisor.pid})",
+                cure="`omniflow up` starts it anew, `omniflow down` clears up",
+            )
+        return state
+
+    def _spawn_supervisor(self, file: Path, run: Path, report: int) -> "subprocess.Popen[bytes]":
+        try:
+            log = os.open(run / "logs" / "supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError:
+            log = os.open(os.devnull, os.O_WRONLY)
+        command = [sys.executable, "-m", "omniflow.launch", str(file), "--run", str(run), "--report", str(report)]
+        try:
+            return subprocess.Popen(  # noqa: S603 ourselves
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(report,),
+                start_new_session=True,
+            )
+        finally:
+            os.close(log)
+
+    def _follow(self, run: Path, reading: int, observer: Observer) -> ClusterState:
+        """What the supervisor reports, until it is ready or has failed."""
+        for message in _messages(reading):
+            if "progress" in message:
+                observer.progress(message["progress"])
+            elif "failed" in message:
+                raise StartFailed(**message["failed"])
+            elif "ready" in message:
+                return self.status(run)
+        log = run / "logs" / "supervisor.log"
+        raise StartFailed("the supervisor ended before the cluster was ready", cure=f"its log is {log}")
+
+
+async def supervise(
+    config: ClusterConfig, observer: Observer, on_ready: Callable[[ClusterState], None] | None = None
+) -> None:
+    """Runs the cluster in this process until it is told to end. Raises `OmniFlowError` when it does not start."""
+    from omniflow.launch.plan import make_plan
+    from omniflow.launch.startup import ClusterStartup, compile_flows
+    from omniflow.launch.supervisor import Supervisor
+
+    flows = compile_flows(str(config.file.parent) if config.file else None, config.flows)
+
+    def ready(state: ClusterState) -> None:
+        observer.progress(f"cluster '{state.cluster}' is ready at {state.address}")
+        if on_ready is not None:
+            on_ready(state)
+
+    await Supervisor(make_plan(config), ClusterStartup(flows), observer, ready).run()
+
+
+def _messages(reading: int) -> Iterator[dict[str, Any]]:
+    with os.fdopen(reading, "rb") as pipe:
+        for line in pipe:
+            yield json.loads(line)

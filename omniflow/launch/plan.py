@@ -1,0 +1,164 @@
+"""From a cluster file to the processes that run it. Pure, but for choosing free ports."""
+
+import json
+import os
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from omniflow.config import ClusterConfig, WorkerConfig
+from omniflow.launch.etcd import etcd_spec
+from omniflow.launch.identity import MARK
+from omniflow.launch.launcher import Kind
+from omniflow.launch.ports import reachable, with_real_port
+from omniflow.launch.process import ProcessSpec
+from omniflow.launch.sockets import socket_folder
+from omniflow.launch.state import DEFAULT_RUN
+from omniflow.registry import EtcdSettings
+
+CACHE_VARIABLE = "OMNIFLOW_CACHE"
+DEFAULT_DRAIN_S = 30.0
+_GRACE_S = 5.0
+"""What a process may take beyond its own drain time-out before it is killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to start."""
+
+    config: ClusterConfig
+    run: Path
+    address: str
+    """Where clients on this machine reach the scheduler."""
+    listen: str
+    etcd_endpoints: tuple[str, ...]
+    etcd: ProcessSpec | None
+    scheduler: ProcessSpec
+    workers: tuple[ProcessSpec, ...]
+    sockets: Path
+    files: dict[Path, dict[str, Any]]
+    """Configuration files of the processes, to be written before they start."""
+
+    @property
+    def specs(self) -> tuple[ProcessSpec, ...]:
+        """All processes, in the order of their start."""
+        return (*((self.etcd,) if self.etcd else ()), self.scheduler, *self.workers)
+
+
+def run_folder(config: ClusterConfig) -> Path:
+    """The cluster's run folder, absolute."""
+    return Path(os.path.abspath(config.run or DEFAULT_RUN))
+
+
+def make_plan(config: ClusterConfig) -> Plan:
+    """Names, addresses, command lines and configuration files of every process."""
+    run = run_folder(config)
+    listen = with_real_port(config.scheduler.listen)
+    sockets = socket_folder(run, config.worker_names)
+    embedded = EtcdSettings(config.etcd.data or run / "etcd", _log(run, "etcd")).with_ports()
+    endpoints = config.etcd.endpoints or (embedded.endpoint,)
+    shared: dict[str, Any] = {"cluster": config.cluster, "etcd": list(endpoints)}
+    files: dict[Path, dict[str, Any]] = {}
+    common = _environment(config, run)
+
+    etcd = None
+    if config.etcd.embedded:
+        spec = etcd_spec(embedded, _log(run, "etcd"))
+        etcd = replace(spec, env={**spec.env, **common})
+
+    scheduler_file = run / "config" / "scheduler.json"
+    files[scheduler_file] = {**shared, **_scheduler_keys(config, listen)}
+    scheduler = ProcessSpec(
+        name="scheduler",
+        kind=Kind.SCHEDULER,
+        argv=(sys.executable, "-m", "omniflow_scheduler", "--config", str(scheduler_file)),
+        log=_log(run, "scheduler"),
+        env={**common, **config.scheduler.env},
+        stop_timeout_s=(config.scheduler.drain_timeout_s or DEFAULT_DRAIN_S) + _GRACE_S,
+    )
+
+    workers = []
+    for worker in config.workers:
+        for name in worker.names:
+            socket = sockets / f"{name}.sock"
+            file = run / "config" / f"{name}.json"
+            files[file] = {**shared, **_worker_keys(config, worker, name, socket)}
+            workers.append(_worker_spec(worker, name, file, socket, _log(run, name), common))
+    return Plan(
+        config=config,
+        run=run,
+        address=reachable(listen),
+        listen=listen,
+        etcd_endpoints=tuple(endpoints),
+        etcd=etcd,
+        scheduler=scheduler,
+        workers=tuple(workers),
+        sockets=sockets,
+        files=files,
+    )
+
+
+def write_files(plan: Plan) -> None:
+    """Makes the run folder's rooms and writes the processes' configuration. Raises OSError."""
+    for folder in ("logs", "config"):
+        (plan.run / folder).mkdir(parents=True, exist_ok=True)
+    for file, content in plan.files.items():
+        file.write_text(json.dumps(content, indent=1))
+
+
+def _scheduler_keys(config: ClusterConfig, listen: str) -> dict[str, Any]:
+    scheduler = config.scheduler
+    optional = {
+        "policy": scheduler.policy,
+        "drain_timeout_s": scheduler.drain_timeout_s,
+        "log_level": config.log_level,
+        **scheduler.limits.model_dump(),
+    }
+    return {"name": "scheduler", "listen": listen, **_set(optional)}
+
+
+def _worker_keys(config: ClusterConfig, worker: WorkerConfig, name: str, socket: Path) -> dict[str, Any]:
+    optional = {
+        "device": worker.device,
+        "threads": worker.threads,
+        "drain_timeout_s": worker.drain_timeout_s,
+        "log_level": config.log_level,
+        "retention_bytes": worker.retention_bytes,
+    }
+    roles = [role.model_dump(by_alias=True, exclude_none=True) for role in worker.roles]
+    return {"name": name, "roles": roles, "listen": list(worker.listen) or [f"unix:{socket}"], **_set(optional)}
+
+
+def _worker_spec(
+    worker: WorkerConfig, name: str, file: Path, socket: Path, log: Path, common: dict[str, str]
+) -> ProcessSpec:
+    return ProcessSpec(
+        name=name,
+        kind=Kind.WORKER,
+        argv=(sys.executable, "-m", "omniflow_workers", "--config", str(file)),
+        log=log,
+        env={**common, **worker.env},
+        sockets=() if worker.listen else (socket,),
+        stop_timeout_s=(worker.drain_timeout_s or DEFAULT_DRAIN_S) + _GRACE_S,
+        may_leave=True,
+    )
+
+
+def _environment(config: ClusterConfig, run: Path) -> dict[str, str]:
+    environment = {MARK: str(run), "PYTHONUNBUFFERED": "1"}
+    if config.cache:
+        environment[CACHE_VARIABLE] = str(config.cache)
+    if config.file:
+        # Role modules may lie beside the cluster file.
+        inherited = os.environ.get("PYTHONPATH")
+        environment["PYTHONPATH"] = os.pathsep.join([str(config.file.parent), *([inherited] if inherited else [])])
+    return environment
+
+
+def _log(run: Path, name: str) -> Path:
+    return run / "logs" / f"{name}.log"
+
+
+def _set(optional: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in optional.items() if value is not None}

@@ -1,0 +1,72 @@
+"""Ports: which is free, and who holds one that is not."""
+
+import socket
+
+from omniflow.launch.errors import AddressInUse, LaunchError
+
+
+def check_free(address: str) -> None:
+    """Raises `AddressInUse` naming the process that listens on host:port, where that can be seen."""
+    host, port = split(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # A connection of an earlier run in TIME_WAIT is no obstacle. SO_REUSEPORT is: gRPC sets it, and two schedulers
+        # would share the port without a word.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except PermissionError:
+            raise LaunchError(f"this user may not listen on {address}", cure="choose a port above 1023") from None
+        except OSError as error:
+            if port and (holder := _holder(port)) is not None:
+                raise AddressInUse(
+                    f"{address} is in use by {holder}",
+                    field="scheduler.listen",
+                    cure="end it (`omniflow down`, if it is another cluster), or set `scheduler.listen` to a free port",
+                ) from None
+            raise AddressInUse(
+                f"cannot listen on {address}: {error.strerror or error}",
+                field="scheduler.listen",
+                cure="set `scheduler.listen` to an address of this machine and a free port",
+            ) from None
+
+
+def with_real_port(address: str) -> str:
+    """Port 0 replaced by one that is free now."""
+    host, port = split(address)
+    return f"{host}:{free_port(host)}" if port == 0 else address
+
+
+def free_port(host: str) -> int:
+    """A port that nothing listens on."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def reachable(address: str) -> str:
+    """Where a client on this machine reaches what listens on `address`."""
+    host, port = split(address)
+    return f"127.0.0.1:{port}" if host in ("0.0.0.0", "::", "*") else address  # noqa: S104 compared, not bound
+
+
+def split(address: str) -> tuple[str, int]:
+    """Host (without brackets) and port of host:port."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _holder(port: int) -> str | None:
+    import psutil
+
+    try:
+        connections = psutil.net_connections("tcp")
+    except psutil.AccessDenied:
+        return "another process"
+    for connection in connections:
+        if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr[1] == port:
+            try:
+                return f"process {connection.pid} ({psutil.Process(connection.pid).name()})"
+            except psutil.Error:
+                return "another process"
+    return None

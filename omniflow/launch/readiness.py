@@ -1,0 +1,74 @@
+"""When a cluster is ready: the scheduler's health service says SERVING, and every worker of the file is READY."""
+
+import asyncio
+from collections.abc import Iterable
+
+import grpc.aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from omniflow.errors import OmniFlowError, from_proto
+from omniflow.v1 import cluster_pb2, cluster_pb2_grpc, error_pb2, flow_pb2
+
+_OPTIONS = (
+    # It comes up within the second; gRPC would wait longer than that between its tries.
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 250),
+    ("grpc.enable_http_proxy", 0),
+)
+_STATUS_INTERVAL_S = 0.1
+
+
+def open_channel(address: str) -> grpc.aio.Channel:
+    """A channel to a scheduler that may not listen yet."""
+    return grpc.aio.insecure_channel(address, options=_OPTIONS)
+
+
+async def until_serving(channel: grpc.aio.Channel) -> None:
+    """Returns once the health service says SERVING: it tells us of every change."""
+    stub = health_pb2_grpc.HealthStub(channel)
+    while True:
+        try:
+            async for answer in stub.Watch(health_pb2.HealthCheckRequest(), wait_for_ready=True):
+                if answer.status == health_pb2.HealthCheckResponse.SERVING:
+                    return
+        except grpc.aio.AioRpcError:
+            await asyncio.sleep(_STATUS_INTERVAL_S)
+
+
+async def missing_workers(channel: grpc.aio.Channel, names: Iterable[str]) -> list[str]:
+    """Those of `names` that are not READY."""
+    stub = cluster_pb2_grpc.ClusterServiceStub(channel)
+    status = await stub.Status(cluster_pb2.StatusRequest(), timeout=5)
+    ready = {worker.info.name for worker in status.workers if worker.state == cluster_pb2.WorkerStatus.READY}
+    return [name for name in names if name not in ready]
+
+
+async def until_workers_ready(channel: grpc.aio.Channel, names: Iterable[str]) -> None:
+    """Returns once every one is READY. The service has no call that waits, so this asks, while starting only."""
+    expected = list(names)
+    while True:
+        try:
+            if not await missing_workers(channel, expected):
+                return
+        except grpc.aio.AioRpcError as error:
+            if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                raise
+        await asyncio.sleep(_STATUS_INTERVAL_S)
+
+
+async def register_flow(channel: grpc.aio.Channel, flow: bytes) -> None:
+    """Makes a compiled flow known to the cluster. Raises `OmniFlowError`."""
+    request = cluster_pb2.RegisterFlowRequest(flow=flow_pb2.Flow.FromString(flow))
+    try:
+        await cluster_pb2_grpc.ClusterServiceStub(channel).RegisterFlow(request, timeout=30)
+    except grpc.aio.AioRpcError as error:
+        raise _as_omniflow_error(error) from None
+
+
+def _as_omniflow_error(error: grpc.aio.AioRpcError) -> OmniFlowError:
+    metadata = error.trailing_metadata()
+    detail = metadata.get("omniflow-error-bin") if metadata is not None else None
+    if isinstance(detail, bytes):
+        return from_proto(error_pb2.Error.FromString(detail))
+    return OmniFlowError(f"the scheduler refused: {error.details()}")

@@ -1,0 +1,92 @@
+"""What it means that a cluster has started. The supervisor knows processes only; this knows what they serve."""
+
+import asyncio
+from typing import Protocol
+
+from omniflow.errors import OmniFlowError
+from omniflow.launch.errors import LaunchError
+from omniflow.launch.plan import Plan
+
+
+class Startup(Protocol):
+    """The steps of a start. Each returns when it is done; the supervisor watches over time and dying processes."""
+
+    async def registry_ready(self, plan: Plan) -> None:
+        """The embedded etcd answers, and knows nobody of an earlier run."""
+
+    async def scheduler_ready(self, plan: Plan) -> None:
+        """The scheduler serves."""
+
+    async def workers_ready(self, plan: Plan) -> None:
+        """Every worker of the file is linked to the scheduler."""
+
+    async def flows_registered(self, plan: Plan) -> None:
+        """The file's flows are known to the cluster. Raises `OmniFlowError` where one does not fit."""
+
+    async def laggards(self, plan: Plan) -> list[str]:
+        """After a time-out: the processes that are not ready."""
+
+
+class ClusterStartup:
+    """The steps against the real services."""
+
+    def __init__(self, flows: list[bytes]) -> None:
+        """`flows`: the compiled flows of the file, serialized."""
+        self._flows = flows
+
+    async def registry_ready(self, plan: Plan) -> None:
+        from omniflow.launch.etcd import forget_registrations, until_healthy
+
+        await until_healthy(plan.etcd_endpoints[0])
+        await asyncio.to_thread(forget_registrations, plan.etcd_endpoints[0])
+
+    async def scheduler_ready(self, plan: Plan) -> None:
+        from omniflow.launch.readiness import open_channel, until_serving
+
+        async with open_channel(plan.address) as channel:
+            await until_serving(channel)
+
+    async def workers_ready(self, plan: Plan) -> None:
+        from omniflow.launch.readiness import open_channel, until_workers_ready
+
+        async with open_channel(plan.address) as channel:
+            await until_workers_ready(channel, plan.config.worker_names)
+
+    async def flows_registered(self, plan: Plan) -> None:
+        from omniflow.launch.readiness import open_channel, register_flow
+
+        async with open_channel(plan.address) as channel:
+            for flow in self._flows:
+                await register_flow(channel, flow)
+
+    async def laggards(self, plan: Plan) -> list[str]:
+        import grpc.aio
+
+        from omniflow.launch.readiness import missing_workers, open_channel
+
+        try:
+            async with open_channel(plan.address) as channel:
+                return await missing_workers(channel, plan.config.worker_names)
+        except grpc.aio.AioRpcError:
+            return ["scheduler"]
+
+
+def compile_flows(plan_folder: str | None, targets: tuple[str, ...]) -> list[bytes]:
+    """The flows that the file names, compiled and serialized. Raises `OmniFlowError` naming the user's line."""
+    if not targets:
+        return []
+    import sys
+
+    if plan_folder and plan_folder not in sys.path:
+        sys.path.insert(0, plan_folder)
+    from omniflow.flow import load_flows
+
+    compiled: list[bytes] = []
+    for target in targets:
+        try:
+            compiled.extend(flow.to_proto().SerializeToString() for flow in load_flows(target))
+        except OmniFlowError:
+            raise
+        except Exception as error:
+            raise LaunchError(f"flow {target} cannot be loaded: {error}", field="flows") from error
+    return compiled

@@ -1,0 +1,52 @@
+"""`python -m omniflow_workers --config FILE`: one worker process."""
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+
+from omniflow.errors import OmniFlowError
+from omniflow_workers.config import read_config
+from omniflow_workers.process import run
+
+# What a supervisor may tell apart: a configuration that will not get better by itself, and everything else.
+EXIT_WRONG_CONFIGURATION = 2
+EXIT_FAILED = 1
+
+
+def main() -> int:
+    """The exit code."""
+    parser = argparse.ArgumentParser(prog="omniflow_workers", description=__doc__)
+    parser.add_argument("--config", type=Path, required=True, help="a YAML or JSON file with the keys of WorkerConfig")
+    arguments = parser.parse_args()
+    try:
+        config = read_config(arguments.config)
+    except OmniFlowError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_WRONG_CONFIGURATION
+    logging.basicConfig(
+        level=config.log_level.upper(), format=f"%(asctime)s %(levelname)s {config.name} %(name)s: %(message)s"
+    )
+    # A disk that is full must not take the worker down.
+    logging.raiseExceptions = False
+    try:
+        run(config, _cache_folder())
+    except OmniFlowError as error:
+        logging.getLogger(__name__).error("%s", error)
+        return EXIT_FAILED
+    return 0
+
+
+def _cache_folder() -> Path:
+    default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "omniflow"
+    return Path(os.environ.get("OMNIFLOW_CACHE", default))
+
+
+if __name__ == "__main__":
+    code = main()
+    # Engines leave threads behind that would keep the interpreter waiting; everything of ours is closed by now.
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

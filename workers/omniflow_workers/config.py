@@ -1,0 +1,54 @@
+"""What one worker process needs to know: the file of `python -m omniflow_workers --config FILE`."""
+
+import uuid
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from omniflow.errors import InvalidArgument
+
+JsonValue = Any
+
+
+class RoleConfig(BaseModel):
+    """One role that the worker serves."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    class_path: str = Field(alias="class", pattern=r"^[\w.]+:\w+$", description="module:Class")
+    name: str | None = Field(default=None, description="what flows call it; the class's own name by default")
+    options: dict[str, JsonValue] = Field(default_factory=dict, description="keyword arguments of the class")
+
+
+class WorkerConfig(BaseModel):
+    """One worker process. An unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cluster: str
+    name: str
+    etcd: list[str] = Field(min_length=1, description="host:port of each etcd endpoint")
+    roles: list[RoleConfig] = Field(min_length=1)
+    listen: list[str] = Field(default=["tcp:127.0.0.1:0"], min_length=1, description="unix:PATH or tcp:HOST:PORT")
+    device: str = "cpu"
+    threads: int | None = Field(default=None, ge=1, description="CPU threads of each engine; None: the engine's choice")
+    drain_timeout_s: float = Field(default=30.0, ge=0)
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    retention_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
+
+
+def read_config(path: Path) -> WorkerConfig:
+    """Reads a YAML (or JSON) file. Raises InvalidArgument naming the file and each key that is wrong."""
+    try:
+        return WorkerConfig.model_validate(yaml.safe_load(path.read_text()))
+    except OSError as error:
+        raise InvalidArgument(f"the worker's configuration {path} cannot be read: {error}", field="--config") from error
+    except (yaml.YAMLError, ValidationError) as error:
+        raise InvalidArgument(f"the worker's configuration {path} is wrong: {error}", field="--config") from error
+
+
+def new_incarnation() -> str:
+    """A name for this life of the worker, unlike that of any other."""
+    return uuid.uuid4().hex

@@ -1,0 +1,60 @@
+"""The threads that run a role."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from omniflow.roles import CoreReady, EngineRole, QueueClosed, Role, TypedActivation, TypedQueue, invoke
+from omniflow_workers.host.batch import BatchSize
+from omniflow_workers.host.loading import LoadedRole
+
+log = logging.getLogger(__name__)
+
+# A thread that waits for work costs nothing; this only bounds how long one call into the core lasts.
+WAIT_SECONDS = 3600.0
+
+
+def serve(loaded: LoadedRole, ready: CoreReady, broken: Callable[[BaseException], None]) -> list[threading.Thread]:
+    """Starts the role's threads; they end when the queue closes.
+
+    `broken` is called when the code that serves the role fails itself: an engine's loop that raises, say. What a
+    method raises is not that: it ends one activation.
+    """
+    queue = TypedQueue(ready, loaded.spec)
+    role = loaded.role
+    if isinstance(role, EngineRole):
+        engine: EngineRole = role
+        loops: list[Callable[[], None]] = [lambda: engine.serve(queue)]
+    else:
+        loops = [lambda: _run_each(role, queue)] * loaded.spec.concurrency
+    threads = [
+        threading.Thread(target=_guarded, args=(loop, loaded.name, broken), name=f"{loaded.name}-{index}", daemon=True)
+        for index, loop in enumerate(loops)
+    ]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def _run_each(role: Role, queue: TypedQueue) -> None:
+    batch = BatchSize()
+    while True:
+        activations = queue.take(batch(), WAIT_SECONDS)
+        if not activations:
+            continue
+        started = time.perf_counter()
+        for activation in activations:
+            assert isinstance(activation, TypedActivation)
+            invoke(role, activation)
+        batch.ran(len(activations), time.perf_counter() - started)
+
+
+def _guarded(loop: Callable[[], None], name: str, broken: Callable[[BaseException], None]) -> None:
+    try:
+        loop()
+    except QueueClosed:
+        return
+    except BaseException as error:
+        log.exception("role %s: the code that serves it failed", name)
+        broken(error)

@@ -1,0 +1,122 @@
+"""One worker process: load the roles, register, serve until told to leave, drain."""
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from omniflow.registry import NameTaken, Registration, this_host
+from omniflow.v1.cluster_pb2 import WorkerInfo
+from omniflow_core import Node
+from omniflow_workers.config import WorkerConfig, new_incarnation
+from omniflow_workers.host import LoadedRole, load_roles, resolve_roles, serve
+from omniflow_workers.host.loading import NamedRole
+from omniflow_workers.threads import limit_threads
+from omniflow_workers.version import VERSION
+
+log = logging.getLogger(__name__)
+
+
+class Leaving:
+    """Why and how the process ends. The first reason counts."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._lock = threading.Lock()
+        self.reason = ""
+        self.failure: BaseException | None = None
+        self.quick = False
+
+    def because(self, reason: str, failure: BaseException | None = None, *, quick: bool = False) -> None:
+        """Asks the process to leave; `quick` skips the drain."""
+        with self._lock:
+            self.reason = self.reason or reason
+            self.failure = self.failure or failure
+            self.quick = self.quick or quick
+        self._event.set()
+
+    def wait(self) -> None:
+        """Until somebody asked."""
+        self._event.wait()
+
+    def on_signal(self, number: int, _frame: FrameType | None) -> None:
+        """SIGTERM and SIGINT drain; a second one leaves at once."""
+        if self._event.is_set():
+            os._exit(128 + number)
+        self.because(signal.Signals(number).name)
+
+
+def run(config: WorkerConfig, cache: Path) -> None:
+    """Returns when the worker has left. Raises what kept it from starting or made it stop."""
+    leaving = Leaving()
+    signal.signal(signal.SIGTERM, leaving.on_signal)
+    signal.signal(signal.SIGINT, leaving.on_signal)
+    limit_threads(config.threads)
+    named = resolve_roles(config.roles)
+    info = _describe(config, named)
+    loaded = load_roles(named, config.name, config.device, cache)
+    node = Node(info.SerializeToString(), config.listen, cluster=config.cluster, retention_bytes=config.retention_bytes)
+    info.addresses.extend(node.addresses)
+    threads = [
+        thread
+        for role in loaded
+        for thread in serve(role, node.ready(role.name), lambda error: leaving.because("a role broke", error))
+    ]
+    try:
+        with Registration(
+            config.etcd, config.cluster, info, on_taken=lambda error: leaving.because("the name is taken", error)
+        ):
+            _watch_drain(node, leaving)
+            log.info("worker %s serves %s", config.name, ", ".join(role.name for role in loaded))
+            leaving.wait()
+            log.info("worker %s leaves: %s", config.name, leaving.reason)
+            _drain(node, config, leaving)
+    finally:
+        _stop(node, threads, loaded)
+    if leaving.failure is not None:
+        raise leaving.failure
+
+
+def _describe(config: WorkerConfig, roles: Sequence[NamedRole]) -> WorkerInfo:
+    return WorkerInfo(
+        name=config.name,
+        incarnation=new_incarnation(),
+        roles=[role.info() for role in roles],
+        host=this_host(),
+        pid=os.getpid(),
+        device=config.device,
+        memory_bytes=psutil.virtual_memory().total,
+        version=VERSION,
+    )
+
+
+def _watch_drain(node: Node, leaving: Leaving) -> None:
+    """The scheduler may ask for a drain: leave once nothing is left to finish."""
+
+    def wait() -> None:
+        while not node.wait_drained(3600.0):
+            pass
+        leaving.because("drained")
+
+    threading.Thread(target=wait, name="drain-watch", daemon=True).start()
+
+
+def _drain(node: Node, config: WorkerConfig, leaving: Leaving) -> None:
+    if leaving.quick or isinstance(leaving.failure, NameTaken):
+        return
+    node.drain()
+    if not node.wait_drained(config.drain_timeout_s):
+        log.warning("worker %s leaves unfinished work behind after %g s", config.name, config.drain_timeout_s)
+
+
+def _stop(node: Node, threads: Sequence[threading.Thread], loaded: Sequence[LoadedRole]) -> None:
+    node.close()
+    for thread in threads:
+        thread.join(timeout=5.0)
+    for role in loaded:
+        role.role.unload()

@@ -1,0 +1,39 @@
+//! What a link carries.
+
+use bytes::Bytes;
+
+/// A message to send: `head` followed by `body`. The two are apart so that a payload need not be copied behind its head.
+#[derive(Debug, Clone)]
+pub struct Message {
+    /// What it is; the link doesn't look at it.
+    pub kind: u8,
+    /// Messages of one stream keep their order.
+    pub stream: u32,
+    /// The first bytes.
+    pub head: Bytes,
+    /// The rest.
+    pub body: Bytes,
+}
+
+impl Message {
+    /// Bytes of the message, headers of its pieces not counted.
+    pub fn len(&self) -> usize {
+        self.head.len() + self.body.len()
+    }
+
+    /// Whether it has no bytes, which is allowed.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A message that arrived, put together again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Received {
+    /// What it is.
+    pub kind: u8,
+    /// The stream it came on.
+    pub stream: u32,
+    /// All of its bytes.
+    pub body: Bytes,
+}

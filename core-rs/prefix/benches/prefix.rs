@@ -28,7 +28,9 @@ fn chain(first: u32) -> KeyChain {
 fn filled() -> PrefixIndex<u32> {
     let mut index = PrefixIndex::default();
     for sequence in 0..64 {
-        let inserted = index.insert(chain(sequence * TOKENS).keys(), |page| page as u32);
+        let inserted = index.insert(chain(sequence * TOKENS).keys(), |missing| {
+            missing.map(|page| page as u32)
+        });
         black_box(inserted).ok();
     }
     index
@@ -62,7 +64,9 @@ fn benches(criterion: &mut Criterion) {
     let new = chain(100 * TOKENS);
     criterion.bench_function("prefix/insert 512 pages, remove 512", |bench| {
         bench.iter(|| {
-            let inserted = index.insert(black_box(new.keys()), |page| page as u32);
+            let inserted = index.insert(black_box(new.keys()), |missing| {
+                missing.map(|page| page as u32)
+            });
             black_box(inserted).ok();
             new.keys()
                 .iter()

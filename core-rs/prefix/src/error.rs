@@ -53,6 +53,14 @@ pub enum IndexError {
     },
 }
 
+/// Fewer pages can be evicted than were wanted; none was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("only {available} pages can be evicted: release what holds the others")]
+pub struct TooFew {
+    /// Pages that could be evicted.
+    pub available: usize,
+}
+
 /// A broken invariant, found by `check()`: a bug of this crate.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("prefix index is corrupt: {0}; please report this as a bug")]

@@ -2,11 +2,11 @@
 
 use std::collections::hash_map::Entry as MapEntry;
 use std::collections::{BTreeSet, HashMap};
-use std::ops::Bound;
+use std::ops::Range;
 
 use slab::Slab;
 
-use crate::error::{Corrupt, IndexError};
+use crate::error::{Corrupt, IndexError, TooFew};
 use crate::key::PageKey;
 
 /// Place of an entry in the slab.
@@ -98,31 +98,34 @@ impl<V> PrefixIndex<V> {
         values
     }
 
-    /// Adds the keys that are missing, with `value(i)` for `keys[i]`; the whole chain is now the most recently used.
-    pub fn insert(
+    /// Adds the keys that are missing; `values` is asked once, for those of `keys[missing]`, in order. The chain is now
+    /// the most recently used. Keys for which `values` gave too few are left out.
+    pub fn insert<I>(
         &mut self,
         keys: &[PageKey],
-        mut value: impl FnMut(usize) -> V,
-    ) -> Result<Insertion, IndexError> {
+        values: impl FnOnce(Range<usize>) -> I,
+    ) -> Result<Insertion, IndexError>
+    where
+        I: IntoIterator<Item = V>,
+    {
         self.now += 1;
         let mut last = self.deepest(keys);
         let present = last.map_or(0, |slot| self.entries[slot].depth);
-        for (position, key) in keys.iter().enumerate().skip(present) {
-            match self.attach(*key, last, position + 1, || value(position)) {
-                Some(slot) => last = Some(slot),
-                None => {
-                    self.detach_chain(last, position - present);
-                    return Err(IndexError::NotAChain { position });
-                }
-            }
+        let before = self.len();
+        let missing = keys[present..].iter().zip(values(present..keys.len()));
+        for (added, (key, value)) in missing.enumerate() {
+            let position = present + added;
+            let Some(slot) = self.attach(*key, last, position + 1, value) else {
+                self.detach_chain(last, added);
+                return Err(IndexError::NotAChain { position });
+            };
+            last = Some(slot);
         }
+        let added = self.len() - before;
         if let Some(slot) = last {
             self.touch_at(slot, self.now);
         }
-        Ok(Insertion {
-            present,
-            added: keys.len() - present,
-        })
+        Ok(Insertion { present, added })
     }
 
     /// Keeps the entry, and so all before it, from being evicted until unpinned as often.
@@ -160,40 +163,68 @@ impl<V> PrefixIndex<V> {
 
     /// Removes up to `wanted` leaves, least recently used first, passing over pinned ones and those whose value `may`
     /// refuses. A page becomes a leaf, and so a candidate, when the last page behind it is gone.
-    pub fn evict(&mut self, wanted: usize, mut may: impl FnMut(&V) -> bool) -> Vec<V> {
-        let mut evicted = Vec::new();
-        let mut passed = Bound::Unbounded;
-        while evicted.len() < wanted {
-            let Some(&leaf) = self.evictable.range((passed, Bound::Unbounded)).next() else {
-                break;
-            };
-            if may(&self.entries[leaf.1].value) {
-                // Its parent was used no earlier, so it comes after every leaf passed over so far.
-                evicted.push(self.detach(leaf.1).value);
-            } else {
-                passed = Bound::Excluded(leaf);
-            }
-        }
-        evicted
+    pub fn evict(&mut self, wanted: usize, may: impl FnMut(&V) -> bool) -> Vec<V> {
+        let victims = self.victims(wanted, may);
+        victims
+            .into_iter()
+            .map(|slot| self.detach(slot).value)
+            .collect()
     }
 
-    /// How many pages [`PrefixIndex::evict`] could remove with this `may`: those with no pinned or refused page behind
-    /// them. Linear in the index.
-    pub fn count_evictable(&self, mut may: impl FnMut(&V) -> bool) -> usize {
-        let mut held = vec![false; self.entries.capacity()];
-        let mut count = 0;
-        for (slot, entry) in &self.entries {
-            if entry.pins == 0 && may(&entry.value) {
+    /// Removes exactly `wanted` leaves as [`PrefixIndex::evict`] would, or none when there are not so many.
+    pub fn try_evict(
+        &mut self,
+        wanted: usize,
+        may: impl FnMut(&V) -> bool,
+    ) -> Result<Vec<V>, TooFew> {
+        let victims = self.victims(wanted, may);
+        if victims.len() < wanted {
+            return Err(TooFew {
+                available: victims.len(),
+            });
+        }
+        Ok(victims
+            .into_iter()
+            .map(|slot| self.detach(slot).value)
+            .collect())
+    }
+
+    /// How many pages [`PrefixIndex::evict`] could remove with this `may`. Linear in the index.
+    pub fn count_evictable(&self, may: impl FnMut(&V) -> bool) -> usize {
+        self.victims(usize::MAX, may).len()
+    }
+
+    /// Who would be evicted, in order: so each comes after all pages behind it.
+    fn victims(&self, wanted: usize, mut may: impl FnMut(&V) -> bool) -> Vec<Slot> {
+        let mut victims = Vec::new();
+        let mut leaves = self.evictable.iter().copied().peekable();
+        // Pages that become leaves on the way, and for those above a victim: children left, and their latest use.
+        let mut new_leaves = BTreeSet::new();
+        let mut above: HashMap<Slot, (u32, Tick)> = HashMap::new();
+        while victims.len() < wanted {
+            let next = match (leaves.peek(), new_leaves.first()) {
+                (Some(old), Some(new)) if new < old => new_leaves.pop_first(),
+                (None, Some(_)) => new_leaves.pop_first(),
+                _ => leaves.next(),
+            };
+            let Some((used, slot)) = next else { break };
+            let entry = &self.entries[slot];
+            if !may(&entry.value) {
                 continue;
             }
-            let mut next = Some(slot);
-            while let Some(slot) = next.filter(|&slot| !held[slot]) {
-                held[slot] = true;
-                count += 1;
-                next = self.entries[slot].parent;
+            victims.push(slot);
+            if let Some(parent) = entry.parent {
+                let state = &self.entries[parent];
+                let (children, latest) =
+                    above.entry(parent).or_insert((state.children, state.used));
+                *children -= 1;
+                *latest = used.max(*latest);
+                if *children == 0 && state.pins == 0 {
+                    new_leaves.insert((*latest, parent));
+                }
             }
         }
-        self.entries.len() - count
+        victims
     }
 
     /// Verifies every invariant, in time linear in the index.
@@ -292,7 +323,7 @@ impl<V> PrefixIndex<V> {
         key: PageKey,
         parent: Option<Slot>,
         depth: usize,
-        value: impl FnOnce() -> V,
+        value: V,
     ) -> Option<Slot> {
         let MapEntry::Vacant(vacant) = self.slots.entry(key) else {
             return None;
@@ -305,7 +336,7 @@ impl<V> PrefixIndex<V> {
             children: 0,
             pins: 0,
             used,
-            value: value(),
+            value,
         });
         vacant.insert(slot);
         self.evictable.insert((used, slot));

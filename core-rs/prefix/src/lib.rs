@@ -11,7 +11,7 @@ mod key;
 mod media;
 
 pub use chain::KeyChain;
-pub use error::{ChainError, Corrupt, IndexError};
+pub use error::{ChainError, Corrupt, IndexError, TooFew};
 pub use index::{Insertion, PrefixIndex};
 pub use key::{KeyRoot, PageKey};
 pub use media::MediaItem;

@@ -52,8 +52,11 @@ fn add(chain: &mut KeyChain, part: &Part) -> usize {
     }
 }
 
+/// A token, and at a media position the item's digest, the offset in it and its length.
+type Position = (u32, Option<(u8, usize, usize)>);
+
 /// What a page's key may depend on, spelled out: all positions up to its end, and for each who fills it.
-fn content(parts: &[Part]) -> Vec<(u32, Option<(u8, usize, usize)>)> {
+fn content(parts: &[Part]) -> Vec<Position> {
     let mut positions = Vec::new();
     for part in parts {
         match part {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use omniflow_prefix::{IndexError, KeyChain, KeyRoot, PageKey, PrefixIndex};
+use omniflow_prefix::{IndexError, KeyChain, KeyRoot, PageKey, PrefixIndex, TooFew};
 use proptest::prelude::*;
 
 type Sequence = Vec<u32>;
@@ -151,7 +151,9 @@ impl Bench {
         let present = self.oracle.find(sequence);
         let inserted = self
             .index
-            .insert(&keys(sequence), |page| first + page as u32)
+            .insert(&keys(sequence), |missing| {
+                missing.map(|page| first + page as u32)
+            })
             .unwrap();
         prop_assert_eq!(
             (inserted.present, inserted.added),
@@ -176,7 +178,17 @@ impl Bench {
             self.index.count_evictable(|value| may(*value)),
             self.oracle.evictable(may)
         );
-        let evicted = self.index.evict(pages, |value| may(*value));
+        if pages > self.oracle.evictable(may) {
+            let available = self.oracle.evictable(may);
+            prop_assert_eq!(
+                self.index.try_evict(pages, |value| may(*value)),
+                Err(TooFew { available })
+            );
+        }
+        let evicted = match self.index.try_evict(pages, |value| may(*value)) {
+            Ok(evicted) => evicted,
+            Err(_) => self.index.evict(pages, |value| may(*value)),
+        };
         let mut expected = Vec::new();
         while expected.len() < pages
             && let Some(sequence) = self.oracle.victim(may)
@@ -235,15 +247,15 @@ proptest! {
 fn keys_of_two_chains_in_one_call_are_refused_and_change_nothing() {
     let mut index = PrefixIndex::default();
     let (one, two) = (keys(&[1, 1, 1]), keys(&[2, 2, 2]));
-    index.insert(&one, |page| page).unwrap();
+    index.insert(&one, |missing| missing).unwrap();
     let mixed = [two[0], two[1], one[2]];
     assert_eq!(
-        index.insert(&mixed, |page| page),
+        index.insert(&mixed, |missing| missing),
         Err(IndexError::NotAChain { position: 2 })
     );
     let twice = [two[0], two[0]];
     assert_eq!(
-        index.insert(&twice, |page| page),
+        index.insert(&twice, |missing| missing),
         Err(IndexError::NotAChain { position: 1 })
     );
     assert_eq!(index.check(), Ok(()));
@@ -262,4 +274,15 @@ fn unknown_keys_cannot_be_pinned_or_removed() {
     assert_eq!(index.pin(&key), Err(IndexError::UnknownKey(key)));
     assert_eq!(index.unpin(&key), Err(IndexError::UnknownKey(key)));
     assert_eq!(index.remove(&key), Err(IndexError::UnknownKey(key)));
+}
+
+#[test]
+fn keys_without_a_value_are_left_out() {
+    let mut index = PrefixIndex::default();
+    let keys = keys(&[1, 2, 3]);
+    let inserted = index.insert(&keys, |missing| missing.take(2)).unwrap();
+    assert_eq!(
+        (inserted.present, inserted.added, index.find(&keys)),
+        (0, 2, 2)
+    );
 }

@@ -94,7 +94,7 @@ class Watch(Generic[T]):
         events: deque[Put[T] | Gone[T]] = deque()
         for name in [name for name in self.view if name not in found]:
             events.append(Gone(name, self.view.pop(name), listing.revision))
-        for item in found.values():
+        for item in sorted(found.values(), key=lambda item: item.mod_revision):
             events.extend(self._put(item.key, item.value, item.mod_revision))
         return events
 

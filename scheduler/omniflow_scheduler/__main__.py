@@ -1,0 +1,63 @@
+"""`python -m omniflow_scheduler --config FILE`."""
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvloop
+
+from omniflow.config import ConfigError
+from omniflow.errors import OmniFlowError
+from omniflow.registry import RegistryUnreachable
+from omniflow_scheduler.config import SchedulerSettings, load_settings
+from omniflow_scheduler.errors import ExitCode, PortInUse
+from omniflow_scheduler.logs import set_up_logging
+from omniflow_scheduler.process import SchedulerProcess
+
+log = logging.getLogger("omniflow_scheduler")
+
+
+def main(arguments: Sequence[str] | None = None) -> ExitCode:
+    """Runs a scheduler until it is told to stop."""
+    parser = argparse.ArgumentParser(prog="omniflow_scheduler", description="The scheduler of one Omni-Flow cluster.")
+    parser.add_argument("--config", required=True, type=Path, metavar="FILE", help="its configuration, YAML or JSON")
+    try:
+        settings = load_settings(parser.parse_args(arguments).config)
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return ExitCode.BAD_CONFIG
+    set_up_logging(settings.log_level, settings.log_format)
+    try:
+        return _run(settings)
+    except PortInUse as error:
+        return _failed(error, ExitCode.PORT_IN_USE)
+    except RegistryUnreachable as error:
+        return _failed(error, ExitCode.REGISTRY_UNREACHABLE)
+    except OmniFlowError as error:
+        return _failed(error, ExitCode.FAILED)
+
+
+def _run(settings: SchedulerSettings) -> ExitCode:
+    async def run() -> ExitCode:
+        return await SchedulerProcess(settings).run()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(run())
+
+
+def _failed(error: OmniFlowError, code: ExitCode) -> ExitCode:
+    log.error("%s", error)
+    return code
+
+
+if __name__ == "__main__":
+    code = main()
+    logging.shutdown()
+    if code is ExitCode.STOPPED_AT_ONCE:
+        # The hub may still wait for jobs in a thread, and nobody waits for that any more.
+        os._exit(code)
+    sys.exit(code)

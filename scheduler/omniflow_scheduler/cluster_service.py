@@ -1,0 +1,97 @@
+"""`ClusterService`: what operators ask."""
+
+import logging
+import time
+from typing import Any
+
+import grpc.aio
+
+from omniflow.errors import BadFlow, InvalidArgument, OmniFlowError
+from omniflow.registry import Registry, RegistryUnreachable
+from omniflow.v1 import cluster_pb2 as c
+from omniflow.v1.cluster_pb2_grpc import ClusterServiceServicer
+from omniflow.v1.flow_pb2 import Flow
+from omniflow_core import Hub, __version__
+from omniflow_scheduler.flow_check import require_valid
+from omniflow_scheduler.follow import RegistryFollower
+from omniflow_scheduler.status import refuse_with
+
+log = logging.getLogger(__name__)
+
+SERVICE = "omniflow.v1.ClusterService"
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class ClusterService(ClusterServiceServicer):
+    """Thin: the hub knows the live view, the registry keeps the flows."""
+
+    def __init__(self, hub: Hub, registry: Registry, follower: RegistryFollower) -> None:
+        self._hub = hub
+        self._registry = registry
+        self._follower = follower
+        self._started = time.monotonic()
+
+    async def Status(self, request: c.StatusRequest, context: Context) -> c.ClusterStatus:  # noqa: N802
+        return self._status()
+
+    async def ListWorkers(  # noqa: N802
+        self, request: c.ListWorkersRequest, context: Context
+    ) -> c.ListWorkersResponse:
+        return c.ListWorkersResponse(workers=self._status().workers)
+
+    async def ListRoles(self, request: c.ListRolesRequest, context: Context) -> c.ListRolesResponse:  # noqa: N802
+        """One entry a role, of a worker that lives rather than one that doesn't."""
+        roles: dict[str, c.RoleInfo] = {}
+        for worker in sorted(self._status().workers, key=lambda worker: worker.state == c.WorkerStatus.READY):
+            roles.update((role.name, role) for role in worker.info.roles)
+        return c.ListRolesResponse(roles=[roles[name] for name in sorted(roles)])
+
+    async def ListFlows(self, request: c.ListFlowsRequest, context: Context) -> c.ListFlowsResponse:  # noqa: N802
+        flows = (Flow.FromString(raw) for raw in self._hub.flows())
+        return c.ListFlowsResponse(flows=[flow for flow in flows if request.name in {"", flow.name}])
+
+    async def RegisterFlow(  # noqa: N802
+        self, request: c.RegisterFlowRequest, context: Context
+    ) -> c.RegisterFlowResponse:
+        try:
+            return await self._register(request.flow)
+        except OmniFlowError as error:
+            await refuse_with(context, error)
+
+    async def Drain(self, request: c.DrainRequest, context: Context) -> c.DrainResponse:  # noqa: N802
+        """Answers at once: the number falls to 0 in `Status`, and the worker leaves."""
+        known = sorted(worker.info.name for worker in self._status().workers)
+        if request.worker not in known:
+            await refuse_with(
+                context,
+                InvalidArgument(
+                    f"no worker is called {request.worker!r}",
+                    field="worker",
+                    cure=f"name one of: {', '.join(known) or '(no worker is there)'}",
+                ),
+            )
+        return c.DrainResponse(outstanding=self._hub.drain_worker(request.worker))
+
+    async def _register(self, flow: Flow) -> c.RegisterFlowResponse:
+        """The hub gives the version. Done only when the registry has it too: a new leader must know the flow."""
+        if not flow.name or "/" in flow.name:
+            raise BadFlow(
+                f"{flow.name!r} is no name of a flow", field="flow.name", cure="use letters, digits, '_', '.'"
+            )
+        require_valid(flow)
+        version, existed = self._hub.put_flow(flow.SerializeToString())
+        flow.version = version
+        try:
+            stored = await self._registry.put_flow(flow)
+        except RegistryUnreachable as error:
+            log.warning("flow %s %s is known to this leader only: %s", flow.name, version.hex()[:12], error.message)
+            raise
+        return c.RegisterFlowResponse(version=version, existed=existed and stored)
+
+    def _status(self) -> c.ClusterStatus:
+        status = c.ClusterStatus.FromString(self._hub.cluster_status())
+        status.version = status.version or __version__
+        status.registry_reachable = self._follower.reachable
+        status.uptime_ms = int((time.monotonic() - self._started) * 1000)
+        return status

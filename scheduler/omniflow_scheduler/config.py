@@ -1,0 +1,63 @@
+"""The scheduler's configuration file (YAML or JSON). An unknown key is an error that names file and line."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from omniflow.config import parse_strict
+from omniflow.registry import parse_endpoints
+
+Seconds = Annotated[float, Field(gt=0, le=30 * 24 * 3600)]
+MEBIBYTE = 1024 * 1024
+
+
+def _listen(value: str) -> str:
+    host, colon, port = value.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"{value!r} is no address; write HOST:PORT, e.g. 127.0.0.1:7070 (port 0: any free one)")
+    return value
+
+
+class SchedulerSettings(BaseModel):
+    """Everything that the process is told. What isn't set takes these defaults, the only ones."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cluster: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+    etcd: Annotated[tuple[str, ...], AfterValidator(parse_endpoints)]
+    """HOST:PORT of each etcd endpoint."""
+    name: str = "scheduler"
+    """Its name in logs."""
+    listen: Annotated[str, AfterValidator(_listen)] = "127.0.0.1:7070"
+    advertise: str = ""
+    """HOST:PORT by which clients on other hosts reach it; empty: what it listens on."""
+    policy: str = "least-outstanding"
+    queue_limit: Annotated[int, Field(ge=1)] = 100_000
+    """Jobs that have been accepted and have not ended; one more is refused with RESOURCE_EXHAUSTED."""
+    max_input_bytes: Annotated[int, Field(ge=1024, le=1000 * MEBIBYTE)] = 64 * MEBIBYTE
+    """All inputs of one job together."""
+    max_deadline_s: Seconds = 600.0
+    """The deadline of a job that names none."""
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = 3
+    """Tries of one node, where the flow names no number."""
+    result_ttl_s: Seconds = 60.0
+    """How long an ended job's result is kept for a client that comes back."""
+    heartbeat_s: Seconds = 1.0
+    heartbeat_limit_s: Seconds = 10.0
+    """A worker that was silent for so long is dead."""
+    reconnect_s: Seconds = 2.0
+    """A worker whose link stays closed for so long is dead."""
+    registration_ttl_s: Annotated[float, Field(ge=2, le=300)] = 10.0
+    """A dead leader is replaced after so long (a restart on its host takes over at once)."""
+    start_timeout_s: Seconds = 30.0
+    """How long to look for etcd at start."""
+    drain_timeout_s: Annotated[float, Field(ge=0)] = 30.0
+    """On SIGTERM: how long to wait for running jobs."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["text", "json"] = "text"
+
+
+def load_settings(file: Path) -> SchedulerSettings:
+    """Raises `omniflow.config.ConfigError` that lists every mistake with its line."""
+    return parse_strict(SchedulerSettings, file)

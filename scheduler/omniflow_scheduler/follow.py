@@ -1,0 +1,57 @@
+"""What the registry shows, told to the hub: workers that come and go, flows that become known."""
+
+import asyncio
+import logging
+from typing import NoReturn
+
+from omniflow.registry import Put, Registry
+from omniflow_core import Hub
+from omniflow_scheduler.flow_check import require_valid
+
+log = logging.getLogger(__name__)
+
+
+class RegistryFollower:
+    """Runs for as long as the scheduler leads. Without etcd the hub keeps the last known view."""
+
+    def __init__(self, hub: Hub, registry: Registry) -> None:
+        self._hub = hub
+        self._workers = registry.watch_workers()
+        self._flows = registry.watch_flows()
+
+    @property
+    def reachable(self) -> bool:
+        """Whether etcd is there, as far as the watches know."""
+        return self._workers.reachable
+
+    async def wait_synced(self, within: float) -> bool:
+        """Whether the first view is complete, waiting up to `within` seconds for it."""
+        try:
+            async with asyncio.timeout(within):
+                await self._flows.synced.wait()
+                await self._workers.synced.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def follow_workers(self) -> NoReturn:
+        async for event in self._workers:
+            if isinstance(event, Put):
+                log.info("worker %s is registered: incarnation %s", event.name, event.value.incarnation)
+                self._hub.worker_seen(event.value.SerializeToString())
+            else:
+                log.info("worker %s is no longer registered", event.name)
+                self._hub.worker_gone(event.last.name, event.last.incarnation)
+        raise AssertionError("a watch has no end")
+
+    async def follow_flows(self) -> NoReturn:
+        """A flow that does not validate (one of a later version) is passed over; the others serve."""
+        async for event in self._flows:
+            if not isinstance(event, Put):
+                continue
+            try:
+                require_valid(event.value)
+                self._hub.put_flow(event.value.SerializeToString())
+            except Exception as error:
+                log.error("flow %s in the registry is not usable: %s", event.name, error)
+        raise AssertionError("a watch has no end")

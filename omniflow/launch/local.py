@@ -21,7 +21,7 @@ class LocalLauncher:
     """Implements `Launcher` with child processes."""
 
     def run(self, config: ClusterConfig, observer: Observer) -> None:
-        """In the foreground: returns when everything has ended after SIGTERM, SIGINT or SIGHUP. Raises `LaunchError`."""
+        """In the foreground, until SIGTERM, SIGINT or SIGHUP has ended everything. Raises `LaunchError`."""
         asyncio.run(supervise(config, observer))
 
     def start(self, config: ClusterConfig, observer: Observer) -> ClusterState:

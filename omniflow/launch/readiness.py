@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from typing import cast
 
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -67,8 +68,7 @@ async def register_flow(channel: grpc.aio.Channel, flow: bytes) -> None:
 
 
 def _as_omniflow_error(error: grpc.aio.AioRpcError) -> OmniFlowError:
-    metadata = error.trailing_metadata()
-    detail = metadata.get("omniflow-error-bin") if metadata is not None else None
-    if isinstance(detail, bytes):
-        return from_proto(error_pb2.Error.FromString(detail))
+    for key, value in cast("Iterable[tuple[str, str | bytes]]", error.trailing_metadata() or ()):
+        if key == "omniflow-error-bin" and isinstance(value, bytes):
+            return from_proto(error_pb2.Error.FromString(value))
     return OmniFlowError(f"the scheduler refused: {error.details()}")

@@ -92,7 +92,7 @@ class Activation(Protocol):
         """The inputs that have something: those absent or closed are None."""
 
     def value(self, name: str) -> Any:
-        """A plain input; the method's default (mostly None) when nothing came. Raises `InvalidArgument` when damaged."""
+        """A plain input; the method's default (mostly None) when nothing came. Raises `InvalidArgument`."""
 
     def stream(self, name: str) -> Stream[Any]:
         """A stream input, to iterate: waits for frames. Raises `Cancelled` while waiting."""

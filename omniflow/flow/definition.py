@@ -1,0 +1,190 @@
+"""`@flow`: a function that says what runs when, recorded once and compiled."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from omniflow.errors import BadFlow, Problem, Source
+from omniflow.flow import places
+from omniflow.flow.check import check_graph, check_use
+from omniflow.flow.compile import compile_flow
+from omniflow.flow.results import read_results, result_ports
+from omniflow.flow.symbol import Origin, Symbol, SymbolMisused
+from omniflow.flow.trace import Trace, active
+from omniflow.roles import PortSpec
+from omniflow.types import BadAnnotation, resolve_hints, value_type
+from omniflow.v1 import flow_pb2
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Flow(Generic[P, R]):
+    """A flow. It is recorded and checked at the first `compile()`, not when its module is imported."""
+
+    def __init__(self, function: Callable[P, R], name: str | None = None) -> None:
+        update_wrapper(self, function)
+        self.function = function
+        self.name = name or function.__name__
+        self._compiled: flow_pb2.Flow | None = None
+
+    def __repr__(self) -> str:
+        return f"<flow {self.name}>"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Inside another flow: records this one's nodes in it."""
+        if active() is None:
+            problem = Problem(
+                "flow-called",
+                f"`{self.name}` is a flow: calling it here runs nothing",
+                f'submit it: `await client.submit("{self.name}", …)`',
+                places.caller(),
+            )
+            raise BadFlow.of(self.name, [problem])
+        return self.function(*args, **kwargs)
+
+    def compile(self) -> flow_pb2.Flow:
+        """The graph. Raises `BadFlow`, whose `problems` name every mistake's line and cure."""
+        if self._compiled is None:
+            self._compiled = _Recorder(self.name, self.function).compile()
+        return self._compiled
+
+    def problems(self) -> list[Problem]:
+        """All mistakes; empty when the flow can run."""
+        try:
+            self.compile()
+        except BadFlow as error:
+            return list(error.problems)
+        return []
+
+
+@overload
+def flow(function: Callable[P, R], /) -> Flow[P, R]: ...
+@overload
+def flow(*, name: str) -> Callable[[Callable[P, R]], Flow[P, R]]: ...
+def flow(
+    function: Callable[P, R] | None = None, /, *, name: str | None = None
+) -> Flow[P, R] | Callable[[Callable[P, R]], Flow[P, R]]:
+    """Makes a function a flow, known by the function's name unless `name` is given."""
+
+    def wrap(wrapped: Callable[P, R]) -> Flow[P, R]:
+        return Flow(wrapped, name)
+
+    return wrap if function is None else wrap(function)
+
+
+class _Recorder:
+    """One compilation: signature, recording, results, checks. Each step reports all that it finds."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self._name = name
+        self._function = function
+        self._places = places.places_of(function)
+        self._trace = Trace(name)
+
+    def compile(self) -> flow_pb2.Flow:
+        hints = self._hints()
+        inputs = self._inputs(hints)
+        ports = result_ports(self._trace, hints.get("return"), "return" in hints, self._places.definition)
+        self._stop_if_wrong()
+        returned = self._record(inputs)
+        self._stop_if_wrong()
+        results = read_results(self._trace, ports, returned, self._places.returned)
+        self._trace.problems += check_use(self._trace, results) if not self._trace.problems else []
+        self._stop_if_wrong()
+        doc = inspect.getdoc(self._function) or ""
+        compiled = compile_flow(self._trace, inputs, results, doc, self._places.definition)
+        self._trace.problems += check_graph(compiled)
+        self._stop_if_wrong()
+        return compiled
+
+    def _hints(self) -> dict[str, Any]:
+        try:
+            return resolve_hints(self._function)
+        except BadAnnotation as error:
+            self._trace.problem("bad-annotation", error.message, error.cure, self._places.definition)
+            self._stop_if_wrong()
+            raise
+
+    def _inputs(self, hints: dict[str, Any]) -> list[PortSpec]:
+        inputs: list[PortSpec] = []
+        for parameter in inspect.signature(self._function).parameters.values():
+            source = self._places.parameters.get(parameter.name, self._places.definition)
+            port = self._input(parameter, hints, source)
+            if port is None:
+                continue
+            origin = (Origin(None, len(inputs)),)
+            inputs.append(port)
+            self._trace.inputs.append(
+                Symbol(self._trace, origin, port.type, f"input `{port.name}`", source, port.type.optional)
+            )
+        return inputs
+
+    def _input(self, parameter: inspect.Parameter, hints: dict[str, Any], source: Source) -> PortSpec | None:
+        name = parameter.name
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            self._report("bad-input", f"a flow cannot take `*{name}`", "name every input", source)
+        elif name not in hints:
+            self._report(
+                "bad-input", f"input `{name}` has no annotation", f"say what it is, e.g. `{name}: Text`", source
+            )
+        elif parameter.default not in (parameter.empty, None):
+            self._report(
+                "bad-input",
+                f"input `{name}` has a default",
+                "make it optional (`T | None = None`), or give the constant to the role's method in the flow",
+                source,
+            )
+        else:
+            return self._typed_input(parameter, hints[name], source)
+        return None
+
+    def _typed_input(self, parameter: inspect.Parameter, annotation: Any, source: Source) -> PortSpec | None:
+        name = parameter.name
+        try:
+            type_ = value_type(annotation)
+        except BadAnnotation as error:
+            self._report("bad-annotation", f"input `{name}`: {error.message}", error.cure, source)
+            return None
+        if type_.plain:
+            self._report(
+                "bad-input",
+                f"input `{name}` is {type_}, which is for parameters of roles",
+                "write Text for words; give numbers as constants in the flow, which jobs may override by "
+                '"node.parameter"',
+                source,
+            )
+            return None
+        if parameter.default is None and not type_.optional:
+            self._report(
+                "bad-input",
+                f"input `{name}` is None by default but {type_}",
+                f"write `{name}: {type_} | None = None`",
+                source,
+            )
+            return None
+        return PortSpec(name, type_)
+
+    def _record(self, inputs: list[PortSpec]) -> Any:
+        named = {port.name: symbol for port, symbol in zip(inputs, self._trace.inputs, strict=True)}
+        try:
+            with self._trace.recording():
+                return self._function(**named)
+        except SymbolMisused as error:
+            self._trace.problems.append(error.problem)
+        except BadFlow as error:
+            self._trace.problems += error.problems
+        except Exception as error:  # the user's own code may raise anything: it is shown with its line
+            source = places.raised_at(error.__traceback__, self._function) or self._places.definition
+            self._report("raised", f"recording raised {type(error).__name__}: {error}", "correct this line", source)
+        return None
+
+    def _report(self, code: str, message: str, cure: str, source: Source) -> None:
+        self._trace.problem(code, message, cure, source)
+
+    def _stop_if_wrong(self) -> None:
+        if self._trace.problems:
+            raise BadFlow.of(self._name, self._trace.problems)

@@ -1,0 +1,134 @@
+"""`use(Role)`: the handle whose method calls record nodes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any, TypeVar, cast
+
+from omniflow.errors import BadFlow, Problem, Source
+from omniflow.flow import places
+from omniflow.flow.arguments import bind
+from omniflow.flow.symbol import Origin, Symbol, view
+from omniflow.flow.trace import Trace, TracedNode, active
+from omniflow.roles import BadRole, MethodSpec, Role, RoleSpec, spec_of
+
+R = TypeVar("R", bound=Role)
+
+
+def use(role: type[R], name: str | None = None) -> R:
+    """A handle on a role for flows; type checkers see the class's own methods.
+
+    `name`: the role's name in the cluster, when it isn't the class's: `use(Llm, "llm-large")`.
+    """
+    return cast(R, RoleHandle(role, name or role.name))
+
+
+class RoleHandle:
+    """Stands for a role inside flows."""
+
+    def __init__(self, role: type[Role], name: str) -> None:
+        self._role = role
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"use({self._role.__name__}, {self._name!r})"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        trace, source = active(), places.caller()
+        try:
+            spec = spec_of(self._role)
+        except BadRole as error:
+            problem = Problem("bad-role", error.message, error.cure, source)
+        else:
+            if name in spec.methods:
+                return MethodHandle(self._name, spec.methods[name])
+            problem = self._unknown(name, spec, source)
+        if trace is None:
+            raise AttributeError(problem.render())
+        trace.problems.append(problem)
+        return mistaken(trace, f"`{self._name}.{name}`", source)
+
+    def _unknown(self, name: str, spec: RoleSpec, source: Source) -> Problem:
+        if name in dir(self._role):
+            return Problem(
+                "unpublished-method",
+                f"`{name}` of `{self._role.__name__}` is not published to flows",
+                f"decorate it with @method in `{self._role.__module__}`",
+                source,
+            )
+        return Problem(
+            "unknown-method",
+            f"role `{self._name}` ({self._role.__name__}) has no method `{name}`",
+            suggestion(name, spec.methods, "its methods"),
+            source,
+        )
+
+
+class MethodHandle:
+    """One method of a handle: calling it records a node."""
+
+    def __init__(self, role: str, spec: MethodSpec) -> None:
+        self._role = role
+        self._spec = spec
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        trace, source = active(), places.caller()
+        call = f"{self._role}.{self._spec.name}"
+        if trace is None:
+            raise BadFlow.of(
+                call,
+                [
+                    Problem(
+                        "outside-flow",
+                        f"`{call}` is called outside a flow, where there is nothing to record",
+                        "call it inside a function decorated with @flow; to run a job, submit the flow by a client",
+                        source,
+                    )
+                ],
+            )
+        name = trace.node_name(self._role, self._spec.name)
+        bound = bind(trace, name, self._spec, arguments, named, source)
+        node = TracedNode(name, self._role, self._spec, bound.feeds, bound.constants, source)
+        maybe = not bound.mistaken and may_close(node)
+        index = len(trace.nodes)
+        trace.nodes.append(node)
+        several = len(self._spec.outputs) > 1
+        for port, output in enumerate(self._spec.outputs):
+            label = f"`{output.name}` of `{name}`" if several else f"the result of `{name}`"
+            closes = maybe or output.type.optional
+            node.outputs.append(Symbol(trace, (Origin(index, port),), output.type, label, source, closes))
+        if self._spec.returns is None:
+            return node.outputs[0]
+        return self._spec.returns(
+            **{port.name: symbol for port, symbol in zip(self._spec.outputs, node.outputs, strict=True)}
+        )
+
+
+def may_close(node: TracedNode) -> bool:
+    """Whether a required input of the node may be closed, which closes all its outputs (rule 2)."""
+    feeds = ((node.spec.input(name), symbol) for name, symbol in node.feeds.items())
+    return any(port is not None and not port.type.optional and view(symbol).maybe for port, symbol in feeds)
+
+
+def mistaken(trace: Trace, label: str, source: Source) -> Symbol:
+    """A symbol for what a reported mistake would have made: accepted everywhere, so that it's reported once."""
+    return _Mistaken(trace, (), None, label, source, False)
+
+
+class _Mistaken(Symbol):
+    __slots__ = ()
+
+    # A method that does not exist is called nevertheless.
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self
+
+
+def suggestion(name: str, known: Iterable[str], title: str) -> str:
+    """ "did you mean …", or what there is."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    listed = ", ".join(f"`{each}`" for each in names) or "none"
+    return f"did you mean `{close[0]}`? ({title}: {listed})" if close else f"{title}: {listed}"

@@ -17,7 +17,7 @@ pub enum ResolverError {
     /// A result's frame reached a resolver without results.
     #[error("edge {} leads to a result, which only the scheduler takes; send it there", .0.0)]
     NoResultsHere(EdgeId),
-    /// The node is hosted here already, under this or a higher epoch.
+    /// The node is hosted here already, under a higher epoch.
     #[error("node {} is hosted for key {key} under epoch {current} already, not under {asked}; a new attempt needs a higher epoch", .node.0)]
     StaleEpoch {
         /// Which node.

@@ -2,7 +2,7 @@
 
 use crate::ids::{EdgeId, NodeId, PortIx};
 use crate::problem::Problem;
-use crate::spec::{EdgeSpec, GraphSpec, NodeSpec, Origin, PortSpec};
+use crate::spec::{Destination, EdgeSpec, GraphSpec, NodeSpec, Origin, PortSpec};
 use crate::validate;
 
 /// A validated graph: every index in it names something, every input port of a node is fed by exactly one edge, every
@@ -25,6 +25,42 @@ pub(crate) struct Wiring {
     pub(crate) inputs: Vec<Vec<EdgeId>>,
     /// By result of the flow.
     pub(crate) results: Vec<Vec<EdgeId>>,
+}
+
+impl Wiring {
+    /// Of a flow all of whose references hold.
+    pub(crate) fn new(spec: &GraphSpec) -> Self {
+        let mut wiring = Self {
+            node_inputs: spec
+                .nodes
+                .iter()
+                .map(|node| vec![Vec::new(); node.inputs.len()])
+                .collect(),
+            node_outputs: spec
+                .nodes
+                .iter()
+                .map(|node| vec![Vec::new(); node.outputs.len()])
+                .collect(),
+            inputs: vec![Vec::new(); spec.inputs.len()],
+            results: vec![Vec::new(); spec.results.len()],
+        };
+        for (index, edge) in spec.edges.iter().enumerate() {
+            let id = EdgeId(index as u32);
+            match edge.from {
+                Origin::Input { port } => wiring.inputs[port.index()].push(id),
+                Origin::Node { node, port } => {
+                    wiring.node_outputs[node.index()][port.index()].push(id)
+                }
+            }
+            match edge.to {
+                Destination::Node { node, port } => {
+                    wiring.node_inputs[node.index()][port.index()].push(id)
+                }
+                Destination::Result { port } => wiring.results[port.index()].push(id),
+            }
+        }
+        wiring
+    }
 }
 
 impl Graph {

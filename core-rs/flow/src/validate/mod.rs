@@ -1,8 +1,17 @@
 //! Finds every reason why a graph can never work.
+//!
+//! First whether all references hold (nothing else can be asked of a graph with broken ones), then everything else at
+//! once, so that a user sees all problems of a flow in one go.
+
+mod choices;
+mod names;
+mod paths;
+mod references;
+mod types;
 
 use crate::graph::Wiring;
-use crate::ids::NodeId;
-use crate::problem::Problem;
+use crate::ids::{EdgeId, NodeId};
+use crate::problem::{Problem, ProblemCode};
 use crate::spec::GraphSpec;
 
 /// What validation learned about a graph without problems.
@@ -12,9 +21,50 @@ pub(crate) struct Checked {
 }
 
 /// Checks everything that can be checked without a cluster.
-pub(crate) fn validate(_spec: &GraphSpec) -> Result<Checked, Vec<Problem>> {
-    Ok(Checked {
-        wiring: Wiring::default(),
-        order: Vec::new(),
-    })
+pub(crate) fn validate(spec: &GraphSpec) -> Result<Checked, Vec<Problem>> {
+    let mut problems = references::check(spec);
+    if problems.is_empty() {
+        let wiring = Wiring::new(spec);
+        let order = paths::order(spec, &wiring);
+        names::check(spec, &mut problems);
+        types::check(spec, &mut problems);
+        choices::check(spec, &wiring, &mut problems);
+        paths::check(spec, &wiring, &order, &mut problems);
+        if problems.is_empty() {
+            return Ok(Checked {
+                wiring,
+                order: order.sorted,
+            });
+        }
+    }
+    // Problems of the flow itself last; a stable sort keeps the order of the checks within a node.
+    problems.sort_by_key(|problem| (problem.node.is_none(), problem.node));
+    Err(problems)
+}
+
+/// A problem in the making.
+fn problem(code: ProblemCode, message: String, cure: impl Into<String>) -> Problem {
+    Problem {
+        code,
+        message,
+        cure: cure.into(),
+        node: None,
+        edge: None,
+    }
+}
+
+impl Problem {
+    fn at_node(self, node: usize) -> Self {
+        Self {
+            node: Some(NodeId(node as u32)),
+            ..self
+        }
+    }
+
+    fn at_edge(self, edge: EdgeId) -> Self {
+        Self {
+            edge: Some(edge),
+            ..self
+        }
+    }
 }

@@ -1,0 +1,306 @@
+//! The receiving end of one edge for one key: puts frames into sequence, drops what is double or of an earlier attempt,
+//! and compares what a later attempt says again with what was delivered (rules 8 and 12).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::effect::Arrival;
+use crate::item::{Item, Payload};
+
+/// How far ahead of a missing frame others are kept. Links keep their order, so a gap is short where it occurs at all.
+const WINDOW: u64 = 65_536;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Inlet<P> {
+    stream: bool,
+    optional: bool,
+    state: State,
+    /// Highest epoch seen of the producer.
+    epoch: u32,
+    /// Frames delivered: the next one in sequence has this number.
+    next: u64,
+    /// Digests of the delivered frames, by sequence number.
+    digests: Vec<u64>,
+    /// Delivered, but not yet handed on.
+    held: VecDeque<P>,
+    /// Arrived ahead of a missing one.
+    ahead: BTreeMap<u64, P>,
+    /// The count of an END that arrived ahead of a missing frame.
+    end: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    /// All frames were delivered.
+    Ended,
+    Closed,
+    /// Nobody reads it.
+    Refused,
+}
+
+/// What one item did to an inlet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taking {
+    pub(super) arrival: Arrival,
+    /// Where a later attempt differs from what was delivered.
+    pub(super) contradiction: Option<u64>,
+    /// The first frame was delivered, or the inlet ended or closed: triggers must be looked at again.
+    pub(super) turned: bool,
+}
+
+impl Taking {
+    fn dropped(arrival: Arrival) -> Self {
+        Self {
+            arrival,
+            contradiction: None,
+            turned: false,
+        }
+    }
+
+    fn repeated(contradiction: Option<u64>) -> Self {
+        Self {
+            arrival: Arrival::Duplicate,
+            contradiction,
+            turned: false,
+        }
+    }
+
+    fn taken(turned: bool) -> Self {
+        Self {
+            arrival: Arrival::Taken,
+            contradiction: None,
+            turned,
+        }
+    }
+}
+
+impl<P: Payload> Inlet<P> {
+    pub(super) fn new(stream: bool, optional: bool) -> Self {
+        Self {
+            stream,
+            optional,
+            state: State::Open,
+            epoch: 0,
+            next: 0,
+            digests: Vec::new(),
+            held: VecDeque::new(),
+            ahead: BTreeMap::new(),
+            end: None,
+        }
+    }
+
+    /// Takes one item in. An error says how the item breaks the protocol; then nothing has changed.
+    pub(super) fn take(&mut self, epoch: u32, item: Item<P>) -> Result<Taking, &'static str> {
+        self.admit(&item)?;
+        if self.state == State::Refused {
+            return Ok(Taking::dropped(Arrival::Unwanted));
+        }
+        if epoch < self.epoch {
+            return Ok(Taking::dropped(Arrival::Stale));
+        }
+        self.restart(epoch);
+        match item {
+            Item::Frame { seq, payload } => self.take_frame(seq, payload),
+            Item::End { count } => self.take_end(count),
+            Item::Closed => self.take_closed(),
+        }
+    }
+
+    /// What no state of the edge allows.
+    fn admit(&self, item: &Item<P>) -> Result<(), &'static str> {
+        match item {
+            Item::Frame { seq, .. } if !self.stream && *seq > 0 => {
+                Err("a second frame on a plain edge")
+            }
+            Item::Frame { seq, .. } if *seq >= self.next.saturating_add(WINDOW) => {
+                Err("a frame too far ahead of a missing one")
+            }
+            Item::End { .. } if !self.stream => Err("END on a plain edge"),
+            _ => Ok(()),
+        }
+    }
+
+    /// From this epoch of the producer on: drops what an earlier one sent and what was not delivered.
+    pub(super) fn restart(&mut self, epoch: u32) {
+        if epoch > self.epoch {
+            self.epoch = epoch;
+            self.ahead.clear();
+            self.end = None;
+        }
+    }
+
+    fn take_frame(&mut self, seq: u64, payload: P) -> Result<Taking, &'static str> {
+        if let Some(delivered) = usize::try_from(seq)
+            .ok()
+            .and_then(|seq| self.digests.get(seq))
+        {
+            return Ok(Taking::repeated(
+                (*delivered != payload.digest()).then_some(seq),
+            ));
+        }
+        if self.state != State::Open {
+            return Ok(Taking::repeated(Some(self.next)));
+        }
+        if self.end.is_some_and(|count| seq >= count) {
+            return Err("a frame past END");
+        }
+        if seq > self.next {
+            if self.ahead.contains_key(&seq) {
+                return Ok(Taking::repeated(None));
+            }
+            self.ahead.insert(seq, payload);
+            return Ok(Taking::taken(false));
+        }
+        let first = self.next == 0;
+        self.deliver(payload);
+        while let Some(payload) = self.ahead.remove(&self.next) {
+            self.deliver(payload);
+        }
+        if !self.stream || self.end == Some(self.next) {
+            self.state = State::Ended;
+        }
+        Ok(Taking::taken(first || self.state == State::Ended))
+    }
+
+    fn deliver(&mut self, payload: P) {
+        self.digests.push(payload.digest());
+        self.held.push_back(payload);
+        self.next += 1;
+    }
+
+    fn take_end(&mut self, count: u64) -> Result<Taking, &'static str> {
+        match self.state {
+            State::Ended if count == self.next => return Ok(Taking::repeated(None)),
+            State::Ended | State::Closed => {
+                return Ok(Taking::repeated(Some(count.min(self.next))));
+            }
+            State::Open | State::Refused => {}
+        }
+        if count < self.next {
+            return Ok(Taking::repeated(Some(count)));
+        }
+        if self
+            .ahead
+            .last_key_value()
+            .is_some_and(|(last, _)| *last >= count)
+        {
+            return Err("END before a frame that was sent");
+        }
+        match self.end {
+            Some(known) if known == count => return Ok(Taking::repeated(None)),
+            Some(_) => return Err("two ENDs that differ"),
+            None => {}
+        }
+        if count == self.next {
+            self.state = State::Ended;
+        } else {
+            self.end = Some(count);
+        }
+        Ok(Taking::taken(self.state == State::Ended))
+    }
+
+    fn take_closed(&mut self) -> Result<Taking, &'static str> {
+        if self.state == State::Closed {
+            return Ok(Taking::repeated(None));
+        }
+        if self.next > 0 || self.state == State::Ended {
+            return Ok(Taking::repeated(Some(0)));
+        }
+        if !self.ahead.is_empty() || self.end.is_some() {
+            return Err("CLOSED after frames");
+        }
+        self.state = State::Closed;
+        Ok(Taking::taken(true))
+    }
+
+    /// Nobody will read it: frees what it holds. Whether its producer is worth telling: it may still be sending.
+    pub(super) fn refuse(&mut self) -> bool {
+        let sending = self.state == State::Open;
+        *self = Self {
+            state: State::Refused,
+            epoch: self.epoch,
+            ..Self::new(self.stream, self.optional)
+        };
+        sending
+    }
+
+    /// The next delivered frame that was not handed on, with its sequence number.
+    pub(super) fn hand_on(&mut self) -> Option<(u64, P)> {
+        let seq = self.next - self.held.len() as u64;
+        self.held.pop_front().map(|payload| (seq, payload))
+    }
+
+    /// Whether its alternative may fire as far as this port goes (rules 1 and 2).
+    pub(super) fn ready(&self) -> bool {
+        match self.state {
+            State::Closed => self.optional,
+            State::Ended => true,
+            State::Open => self.next > 0,
+            State::Refused => false,
+        }
+    }
+
+    /// Whether it kills every alternative that needs it (rule 2).
+    pub(super) fn dead(&self) -> bool {
+        self.state == State::Closed && !self.optional
+    }
+
+    pub(super) fn closed(&self) -> bool {
+        self.state == State::Closed
+    }
+
+    /// The count of a stream whose frames have all been delivered.
+    pub(super) fn ended(&self) -> Option<u64> {
+        (self.state == State::Ended).then_some(self.next)
+    }
+
+    pub(super) fn is_stream(&self) -> bool {
+        self.stream
+    }
+
+    /// Whether anything came.
+    pub(super) fn touched(&self) -> bool {
+        self.next > 0 || !self.ahead.is_empty() || self.end.is_some() || self.state != State::Open
+    }
+
+    /// Whether delivered frames wait to be handed on.
+    pub(super) fn holds_back(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Frames held, and their bytes.
+    pub(super) fn holds(&self) -> (usize, usize) {
+        let bytes = self
+            .held
+            .iter()
+            .chain(self.ahead.values())
+            .map(Payload::size)
+            .sum();
+        (self.held.len() + self.ahead.len(), bytes)
+    }
+
+    /// Verifies the invariants.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        if self.digests.len() as u64 != self.next {
+            return Err("an inlet has not one digest for each delivered frame");
+        }
+        if self.held.len() as u64 > self.next {
+            return Err("an inlet holds more frames than were delivered");
+        }
+        if self
+            .ahead
+            .first_key_value()
+            .is_some_and(|(seq, _)| *seq <= self.next)
+        {
+            return Err("an inlet keeps a frame as ahead that is next");
+        }
+        if self.end.is_some_and(|count| count <= self.next) {
+            return Err("an inlet has reached its END and is still open");
+        }
+        if self.state != State::Open && (!self.ahead.is_empty() || self.end.is_some()) {
+            return Err("an inlet is over and still waits");
+        }
+        Ok(())
+    }
+}

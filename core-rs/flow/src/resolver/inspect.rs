@@ -1,0 +1,82 @@
+//! What a resolver holds, and whether it is sound.
+
+use crate::item::Payload;
+
+use super::Resolver;
+use super::node_run::NodeRun;
+use super::result_run::ResultRun;
+
+/// What a resolver holds. All zero when everything hosted has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Frames held: of ports whose alternative has not fired, and those that arrived ahead of a missing one.
+    pub frames: usize,
+    /// Their bytes.
+    pub bytes: usize,
+    /// (node, key) pairs and results that something has come for, or that run, and that have not ended.
+    pub open: usize,
+}
+
+impl<P: Payload> Resolver<P> {
+    /// What it holds now. O(hosted nodes).
+    pub fn footprint(&self) -> Footprint {
+        let mut sum = Footprint {
+            open: self.results_open,
+            ..Footprint::default()
+        };
+        for run in self.runs() {
+            let (frames, bytes) = run.holds();
+            sum = Footprint {
+                frames: sum.frames + frames,
+                bytes: sum.bytes + bytes,
+                open: sum.open + usize::from(run.open()),
+            };
+        }
+        for (frames, bytes) in self.results.iter().flatten().map(ResultRun::holds) {
+            sum = Footprint {
+                frames: sum.frames + frames,
+                bytes: sum.bytes + bytes,
+                ..sum
+            };
+        }
+        sum
+    }
+
+    /// Whether it holds nothing: everything that was hosted or arrived has ended.
+    pub fn is_empty(&self) -> bool {
+        self.footprint() == Footprint::default()
+    }
+
+    /// Verifies every invariant; the error says which is broken. For tests, and when idle.
+    pub fn check(&self) -> Result<(), String> {
+        for (node, runs) in self.nodes.iter().enumerate() {
+            for (key, run) in runs.iter() {
+                run.check()
+                    .map_err(|what| format!("node {node}, key {key}: {what}"))?;
+            }
+        }
+        for (port, run) in self.results.iter().flatten().enumerate() {
+            run.check()
+                .map_err(|what| format!("result {port}: {what}"))?;
+        }
+        let open = self
+            .results
+            .iter()
+            .flatten()
+            .filter(|run| !run.over())
+            .count();
+        if open != self.results_open {
+            return Err(format!(
+                "{open} results are open, {} are counted",
+                self.results_open
+            ));
+        }
+        Ok(())
+    }
+
+    fn runs(&self) -> impl Iterator<Item = &NodeRun<P>> {
+        self.nodes
+            .iter()
+            .flat_map(|runs| runs.iter().map(|(_, run)| run))
+    }
+}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import omniflow_core
 from omniflow.errors import Problem, Source
 from omniflow.flow.compile import Result
 from omniflow.flow.symbol import Origin, view
@@ -41,8 +40,12 @@ def check_use(trace: Trace, results: list[Result]) -> list[Problem]:
 
 def check_graph(flow: flow_pb2.Flow) -> list[Problem]:
     """What the core's validator finds, with the user's lines."""
+    try:
+        from omniflow_core import check_flow
+    except ImportError:
+        return []
     problems = []
-    for found in omniflow_core.check_flow(flow.SerializeToString()):
+    for found in check_flow(flow.SerializeToString()):
         node = found.node
         if node is None and found.edge is not None:
             node = _consumer(flow.edges[found.edge])

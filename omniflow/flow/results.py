@@ -89,7 +89,7 @@ def _fits(trace: Trace, port: PortSpec, value: Any, source: Source) -> bool:
         trace.problem(
             "any-of-result",
             f"result `{port.name}` is {seen.label}, but only a role's input can be an any_of",
-            "pass it to a role and return that one's result, or return each alternative as a result of its own, `| None`",
+            "pass it to a role and return what that makes, or return each alternative as a result of its own",
             source,
         )
     elif seen.type is not None and not port.type.accepts(seen.type):

@@ -79,7 +79,7 @@ class Symbol:
         self._refuse(
             "iterated-symbol",
             "is iterated",
-            "pass it whole to a method that takes Stream[...] or list[...]; `each` (a node per item) is not supported yet",
+            "pass it whole to a role that takes Stream[...] or list[...]; `each` (one node per item) is not supported",
         )
 
     def __next__(self) -> Never:

@@ -1,1 +1,35 @@
-//! The scheduler's job table as a pure state machine: step(event, now) -> effects.
+//! The scheduler's whole decision state as a pure machine: `step(event, now)` appends effects.
+//!
+//! No clock, no I/O, no randomness: the live scheduler and the simulator run the same one. Where to look:
+//! - [`event`] and [`effect`]: the whole vocabulary.
+//! - `table`: the job table and the dispatch of events.
+//! - `admission`: why a job is taken or refused. `binding`: why a node went to a worker.
+//! - `progress`: what events of activations and results change. `ending`: what happens when a job is over.
+//! - `recovery`: what happens when a worker dies. `deadlines`: what happens as time passes.
+//! - `fault`: every error that a job can end in, with its cure.
+
+mod admission;
+mod binding;
+mod check;
+mod deadlines;
+pub mod effect;
+mod ending;
+pub mod event;
+mod fault;
+mod fleet;
+mod ids;
+mod job;
+mod plan;
+mod progress;
+mod recovery;
+mod report;
+mod table;
+
+pub use effect::{Bind, Effect};
+pub use event::{Event, NodeState, NodeUpdate, Submission};
+pub use fault::{Code, Fault};
+pub use fleet::{WorkerState, WorkerView};
+pub use ids::{ClientId, FlowId, JobId, Micros};
+pub use job::{Job, Outcome};
+pub use report::Attempt;
+pub use table::{Control, Counters, Limits};

@@ -1,5 +1,7 @@
 //! The ledger and the policies against a naive model, on random joins, drains, deaths, dispatches and ends.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 
 use omniflow_placement::{Ledger, Request, RoleId, WorkerId, policy};

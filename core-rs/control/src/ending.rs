@@ -1,0 +1,184 @@
+//! What happens when a job is over, and when its record is forgotten.
+
+use std::sync::Arc;
+
+use crate::effect::Effect;
+use crate::event::NodeState;
+use crate::fault::Fault;
+use crate::ids::{ClientId, JobId, Micros};
+use crate::job::{Job, Outcome};
+use crate::table::Control;
+
+impl Control {
+    pub(crate) fn succeed(&mut self, id: JobId, now: Micros, effects: &mut Vec<Effect>) {
+        self.succeeded += u64::from(self.end(id, Outcome::Succeeded, now, effects));
+    }
+
+    pub(crate) fn fail(
+        &mut self,
+        id: JobId,
+        fault: Arc<Fault>,
+        now: Micros,
+        effects: &mut Vec<Effect>,
+    ) {
+        // What fails after the last result has come takes nothing from the client.
+        if self
+            .jobs
+            .get(&id)
+            .is_some_and(|job| matches!(job.outcome, Outcome::Settling))
+        {
+            self.succeed(id, now, effects);
+            return;
+        }
+        self.failed += u64::from(self.end(id, Outcome::Failed(fault), now, effects));
+    }
+
+    pub(crate) fn cancel(
+        &mut self,
+        id: JobId,
+        reason: &str,
+        now: Micros,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.fail(id, Arc::new(Fault::cancelled(reason)), now, effects);
+    }
+
+    pub(crate) fn client_gone(&mut self, client: ClientId, now: Micros, effects: &mut Vec<Effect>) {
+        let mut jobs: Vec<JobId> = self
+            .owned
+            .remove(&client)
+            .unwrap_or_default()
+            .into_iter()
+            .collect();
+        jobs.sort_unstable();
+        for id in jobs {
+            let Some(job) = self.jobs.get_mut(&id) else {
+                continue;
+            };
+            job.disown(client);
+            if job.owner.is_none() && !job.detach {
+                // The client may come back under its key: it shall get a new job then, not this one's end.
+                self.free_key(id);
+                self.fail(id, Arc::new(Fault::client_gone()), now, effects);
+            }
+        }
+    }
+
+    /// Ends a job once; false when it had ended before.
+    fn end(&mut self, id: JobId, outcome: Outcome, now: Micros, effects: &mut Vec<Effect>) -> bool {
+        if self.jobs.get(&id).is_none_or(|job| job.outcome.is_ended()) {
+            return false;
+        }
+        self.stop_waiting(id);
+        let Some(mut job) = self.jobs.remove(&id) else {
+            return false;
+        };
+        for (node, worker) in job.outstanding().collect::<Vec<_>>() {
+            let role = self.plans[job.flow.0 as usize].nodes[node].role;
+            self.unload(role, worker);
+        }
+        job.outcome = outcome;
+        job.ended = now;
+        let fault = match &job.outcome {
+            Outcome::Failed(fault) => Some(fault.clone()),
+            _ => None,
+        };
+        let workers = job.workers(|worker| self.fleet.is_alive(worker));
+        for client in job
+            .owner
+            .take()
+            .into_iter()
+            .chain(std::mem::take(&mut job.more_owners))
+        {
+            if let Some(owned) = self.owned.get_mut(&client) {
+                owned.remove(&id);
+            }
+        }
+        self.jobs.insert(id, job);
+        if !workers.is_empty() {
+            effects.push(Effect::Release {
+                job: id,
+                workers,
+                fault,
+            });
+        }
+        effects.push(Effect::Ended { job: id });
+        self.live -= 1;
+        self.note_pace(now);
+        self.keep(id, now, effects);
+        true
+    }
+
+    fn note_pace(&mut self, now: Micros) {
+        let gap = now.since(self.last_end) as f64;
+        self.pace_us = if self.pace_us == 0.0 {
+            gap
+        } else {
+            0.95 * self.pace_us + 0.05 * gap
+        };
+        self.last_end = now;
+    }
+
+    /// Keeps the ended job's record for a while; the oldest goes when there are too many.
+    fn keep(&mut self, id: JobId, now: Micros, effects: &mut Vec<Effect>) {
+        self.set_timer(id, now.plus_ms(self.limits.result_ttl_ms.max(1)));
+        self.ended.push_back(id);
+        while self.ended.len() > self.limits.kept_limit {
+            let Some(oldest) = self.ended.front().copied() else {
+                break;
+            };
+            self.forget(oldest, effects);
+        }
+    }
+
+    /// Drops the record of an ended job. Ended jobs are forgotten in the order in which they ended.
+    pub(crate) fn forget(&mut self, id: JobId, effects: &mut Vec<Effect>) {
+        self.free_key(id);
+        if let Some(job) = self.jobs.remove(&id) {
+            self.timers.remove(&(job.timer, id));
+            effects.push(Effect::Forgotten { job: id });
+        }
+        if self.ended.front() == Some(&id) {
+            self.ended.pop_front();
+        } else {
+            self.ended.retain(|ended| *ended != id);
+        }
+    }
+
+    fn free_key(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else {
+            return;
+        };
+        let key = (job.tenant.clone(), job.idempotency_key.clone());
+        if self.by_key.get(&key) == Some(&id) {
+            self.by_key.remove(&key);
+        }
+    }
+}
+
+impl Job {
+    fn disown(&mut self, client: ClientId) {
+        self.more_owners.retain(|owner| *owner != client);
+        if self.owner == Some(client) {
+            self.owner = self.more_owners.pop();
+        }
+    }
+
+    /// The attempt that a failure is blamed on: the farthest along of those that have not ended, upstream first.
+    pub(crate) fn held_up_at(&self) -> Option<(usize, NodeState)> {
+        let open = (0..self.slots.len()).filter_map(|node| Some((node, self.state(node)?)));
+        let open = open.filter(|(_, state)| *state < NodeState::Done);
+        open.reduce(|best, next| {
+            if stage(next.1) > stage(best.1) {
+                next
+            } else {
+                best
+            }
+        })
+    }
+}
+
+/// A stream's consumer starts while its producer runs, so what has sent a frame is no farther than what has started.
+fn stage(state: NodeState) -> NodeState {
+    state.min(NodeState::Started)
+}

@@ -1,0 +1,152 @@
+//! What happens when a worker dies: which nodes run again, and where (rules 11 to 13, first form).
+//!
+//! Lost are the dead worker's nodes that have not ended, and those that have, but whose frames somebody still needs: a
+//! worker retains what it sent, and the dead one's retention is gone. That goes on upstream, to the job's inputs, which
+//! the scheduler keeps. Consumers that live keep what was delivered to them.
+
+use std::sync::Arc;
+
+use omniflow_placement::WorkerId;
+
+use crate::effect::Effect;
+use crate::event::NodeState;
+use crate::fault::Fault;
+use crate::fleet::Fleet;
+use crate::ids::{JobId, Micros};
+use crate::job::{Job, Outcome};
+use crate::plan::{Consumer, Plan};
+use crate::table::Control;
+
+impl Control {
+    pub(crate) fn worker_down(
+        &mut self,
+        worker: WorkerId,
+        cause: &str,
+        now: Micros,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.fleet.remove(worker).is_none() {
+            return;
+        }
+        self.ledger.withdraw(worker);
+        let touched = self.jobs.values().filter(|job| {
+            !job.outcome.is_ended() && (0..job.slots.len()).any(|node| job.runs_on(node, worker))
+        });
+        let mut touched: Vec<JobId> = touched.map(|job| job.id).collect();
+        // In order of arrival, so that the same history gives the same binds.
+        touched.sort_unstable();
+        for id in touched {
+            self.recover(id, cause, now, effects);
+        }
+        self.ledger.leave(worker);
+        self.policy.left(worker);
+    }
+
+    fn recover(&mut self, id: JobId, cause: &str, now: Micros, effects: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.get(&id) else {
+            return;
+        };
+        if matches!(job.outcome, Outcome::Settling) {
+            self.succeed(id, now, effects);
+            return;
+        }
+        let plan = &self.plans[job.flow.0 as usize];
+        let lost = lost(job, plan, &self.fleet);
+        let spent = lost
+            .iter()
+            .copied()
+            .find(|node| job.slots[*node].epoch >= self.attempts_allowed(plan, *node));
+        if let Some(node) = spent {
+            let worker = job.current(node).map_or("", |attempt| &attempt.worker_name);
+            let fault = Fault::worker_lost(plan.name(node), worker, job.slots[node].epoch, cause);
+            self.mark_lost(id, &lost, now, effects);
+            self.fail(id, Arc::new(fault), now, effects);
+        } else if !lost.is_empty() {
+            self.mark_lost(id, &lost, now, effects);
+            self.stop_waiting(id);
+            self.place(id, now, effects);
+        }
+    }
+
+    fn attempts_allowed(&self, plan: &Plan, node: usize) -> u32 {
+        match plan.nodes[node].max_attempts {
+            0 => self.limits.max_attempts.max(1),
+            own => own,
+        }
+    }
+
+    /// Takes the nodes' places away. An attempt that had ended well stays so in the report.
+    fn mark_lost(&mut self, id: JobId, lost: &[usize], now: Micros, effects: &mut Vec<Effect>) {
+        for node in lost {
+            let Some(job) = self.jobs.get_mut(&id) else {
+                return;
+            };
+            let (role, arrived) = (
+                self.plans[job.flow.0 as usize].nodes[*node].role,
+                job.arrived,
+            );
+            let index = job.slots[*node].attempt.take();
+            let attempt = index.and_then(|index| job.attempts.get_mut(index as usize));
+            let Some(attempt) = attempt.filter(|attempt| !attempt.is_over()) else {
+                continue;
+            };
+            attempt.lose(now, arrived);
+            let worker = attempt.worker;
+            let attempt = index.unwrap_or_default() as usize;
+            effects.push(Effect::Progress {
+                job: id,
+                attempt,
+                state: NodeState::Lost,
+            });
+            self.unload(role, worker);
+        }
+    }
+}
+
+/// Nodes that have to run again, in flow order. Consumers are looked at before their producers.
+fn lost(job: &Job, plan: &Plan, fleet: &Fleet) -> Vec<usize> {
+    let mut again = vec![false; plan.nodes.len()];
+    for node in plan.graph.order().iter().rev() {
+        let node = node.index();
+        let Some(attempt) = job.current(node) else {
+            // Waits for a place already: its producers are looked at as if it were lost now.
+            again[node] = true;
+            continue;
+        };
+        let dead = !fleet.is_alive(attempt.worker);
+        again[node] =
+            dead && (attempt.state < NodeState::Done || is_needed(job, plan, node, &again));
+    }
+    (0..again.len())
+        .filter(|node| again[*node] && job.current(*node).is_some())
+        .collect()
+}
+
+/// Whether somebody still needs frames of an ended node whose retention is gone.
+fn is_needed(job: &Job, plan: &Plan, node: usize, again: &[bool]) -> bool {
+    let planned = &plan.nodes[node];
+    planned
+        .results
+        .iter()
+        .any(|port| job.open_results.get(*port as usize) == Some(&true))
+        || planned
+            .consumers
+            .iter()
+            .any(|consumer| again[consumer.node.index()] || may_lack_frames(job, *consumer))
+}
+
+/// A consumer that runs elsewhere has everything for certain only once it has ended or, of a plain input, is queued: a
+/// producer's report may have overtaken its frames.
+fn may_lack_frames(job: &Job, consumer: Consumer) -> bool {
+    match job.state(consumer.node.index()) {
+        None | Some(NodeState::Bound) => true,
+        Some(state) => consumer.stream && state < NodeState::Done,
+    }
+}
+
+impl Job {
+    fn runs_on(&self, node: usize, worker: WorkerId) -> bool {
+        self.current(node)
+            .is_some_and(|attempt| attempt.worker == worker)
+    }
+}

@@ -111,11 +111,12 @@ async def supervise(
     config: ClusterConfig, observer: Observer, on_ready: Callable[[ClusterState], None] | None = None
 ) -> None:
     """Runs the cluster in this process until it is told to end. Raises `OmniFlowError` when it does not start."""
+    from omniflow.launch.flows import compile_flows
     from omniflow.launch.plan import make_plan
-    from omniflow.launch.startup import ClusterStartup, compile_flows
+    from omniflow.launch.startup import ClusterStartup
     from omniflow.launch.supervisor import Supervisor
 
-    flows = compile_flows(str(config.file.parent) if config.file else None, config.flows)
+    flows = compile_flows(config.file.parent if config.file else None, config.flows)
 
     def ready(state: ClusterState) -> None:
         observer.progress(f"cluster '{state.cluster}' is ready at {state.address}")

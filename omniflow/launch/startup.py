@@ -3,8 +3,6 @@
 import asyncio
 from typing import Protocol
 
-from omniflow.errors import OmniFlowError
-from omniflow.launch.errors import LaunchError
 from omniflow.launch.plan import Plan
 
 
@@ -69,24 +67,3 @@ class ClusterStartup:
                 return await missing_workers(channel, plan.config.worker_names)
         except grpc.aio.AioRpcError:
             return ["scheduler"]
-
-
-def compile_flows(plan_folder: str | None, targets: tuple[str, ...]) -> list[bytes]:
-    """The flows that the file names, compiled and serialized. Raises `OmniFlowError` naming the user's line."""
-    if not targets:
-        return []
-    import sys
-
-    if plan_folder and plan_folder not in sys.path:
-        sys.path.insert(0, plan_folder)
-    from omniflow.flow import load_flows
-
-    compiled: list[bytes] = []
-    for target in targets:
-        try:
-            compiled.extend(flow.to_proto().SerializeToString() for flow in load_flows(target))
-        except OmniFlowError:
-            raise
-        except Exception as error:
-            raise LaunchError(f"flow {target} cannot be loaded: {error}", field="flows") from error
-    return compiled

@@ -1,0 +1,108 @@
+"""`omniflow flow check` and `omniflow flow draw`."""
+
+from __future__ import annotations
+
+import enum
+import json
+from pathlib import Path
+from typing import Annotated, Any, Never
+
+import typer
+
+from omniflow.errors import BadFlow, OmniFlowError, Problem
+from omniflow.flow import Flow, load_flows
+from omniflow.flow.draw import mermaid, svg
+
+app = typer.Typer(no_args_is_help=True, help="Check and draw flows; needs no cluster.")
+
+Target = Annotated[str, typer.Argument(metavar="FILE[:NAME]", help="A Python file (or module), and which flow of it.")]
+
+
+class Format(enum.StrEnum):
+    mermaid = "mermaid"
+    svg = "svg"
+
+
+@app.command()
+def check(
+    target: Target,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per flow, for scripts.")] = False,
+) -> None:
+    """Say what is wrong with flows, each mistake with its line and cure. Exit code 1 when something is."""
+    flows = _load(target)
+    wrong = False
+    for flow in flows:
+        problems = flow.problems()
+        wrong = wrong or bool(problems)
+        if as_json:
+            typer.echo(json.dumps(_as_json(flow, problems)))
+        elif problems:
+            typer.echo(str(BadFlow.of(flow.name, problems)), err=True)
+        else:
+            compiled = flow.to_proto()
+            roles = ", ".join(dict.fromkeys(node.role for node in compiled.nodes)) or "none"
+            typer.echo(
+                f"{flow.name}: ok, {len(compiled.nodes)} nodes, roles {roles}, version {compiled.version.hex()[:12]}"
+            )
+    if wrong:
+        raise typer.Exit(1)
+
+
+@app.command()
+def draw(
+    target: Target,
+    format: Annotated[Format, typer.Option(help="mermaid: text; svg: a picture.")] = Format.mermaid,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where to write it; standard output if absent.")
+    ] = None,
+) -> None:
+    """Draw a flow. The format follows the ending of OUT when that is .svg or .mmd."""
+    flows = _load(target)
+    if len(flows) > 1:
+        names = ", ".join(flow.name for flow in flows)
+        _fail(OmniFlowError(f"{target} defines several flows", field=target, cure=f"name one, FILE:NAME, of {names}"))
+    try:
+        compiled = flows[0].to_proto()
+    except OmniFlowError as error:
+        _fail(error)
+    if out is not None and out.suffix == ".svg":
+        format = Format.svg
+    drawing = svg(compiled) if format is Format.svg else mermaid(compiled)
+    if out is None:
+        typer.echo(drawing, nl=False)
+        return
+    try:
+        out.write_text(drawing)
+    except OSError as error:
+        _fail(OmniFlowError(f"cannot write {out}: {error.strerror}", field=str(out), cure="give another --out"))
+    typer.echo(f"wrote {out}")
+
+
+def _load(target: str) -> list[Flow[..., Any]]:
+    try:
+        return load_flows(target)
+    except OmniFlowError as error:
+        _fail(error)
+
+
+def _fail(error: OmniFlowError) -> Never:
+    typer.echo(str(error), err=True)
+    raise typer.Exit(1)
+
+
+def _as_json(flow: Flow[..., Any], problems: list[Problem]) -> dict[str, Any]:
+    return {
+        "flow": flow.name,
+        "ok": not problems,
+        "problems": [
+            {
+                "code": each.code,
+                "message": each.message,
+                "cure": each.cure,
+                "node": each.node,
+                "file": each.source.file if each.source else "",
+                "line": each.source.line if each.source else 0,
+            }
+            for each in problems
+        ],
+    }

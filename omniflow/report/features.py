@@ -1,0 +1,28 @@
+"""The work features that a role reports, in words."""
+
+from collections.abc import Mapping
+
+# In this order, before all others. What is read off them first: how much there was, and how much of it was reused.
+_WORDS = {
+    "prompt_tokens": "prompt {} tokens",
+    "reused_tokens": "reused {}",
+    "generated_tokens": "generated {}",
+    "pixels": "{} pixels",
+    "lines": "{} lines",
+    "characters": "{} characters",
+    "sentences": "{} sentences",
+    "audio_seconds": "{} s of sound",
+}
+
+
+def describe_features(features: Mapping[str, float]) -> str:
+    """For example "prompt 312 tokens, reused 288, generated 41"."""
+    known = [words.format(_number(features[name])) for name, words in _WORDS.items() if name in features]
+    other = [f"{name} {_number(features[name])}" for name in sorted(features.keys() - _WORDS.keys())]
+    return ", ".join(known + other)
+
+
+def _number(value: float) -> str:
+    if value == int(value):
+        return f"{int(value):,}"
+    return f"{value:.2f}" if abs(value) < 100 else f"{value:,.0f}"

@@ -1,0 +1,68 @@
+"""One attempt of an activation as a span of time, whatever of its marks exist."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from omniflow.v1 import job_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Microseconds since the job's arrival; `queued <= started <= first_frame <= ended`."""
+
+    node: str
+    worker: str
+    attempt: int
+    key: tuple[int, ...]
+    queued: int
+    started: int
+    first_frame: int
+    ended: int
+    outcome: str = ""
+    """Empty when it went well."""
+    features: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def waited(self) -> int:
+        """In the worker's queue, with all inputs there."""
+        return self.started - self.queued
+
+    @property
+    def ran(self) -> int:
+        return self.ended - self.started
+
+    @property
+    def label(self) -> str:
+        """The node, and which key of it."""
+        return f"{self.node}[{','.join(map(str, self.key))}]" if self.key else self.node
+
+
+def spans_of(report: job_pb2.Report) -> list[Span]:
+    """In the order in which they could begin. A mark that was never reached takes the next known time, or the end."""
+    spans = [_span(activation, report.jct_us) for activation in report.activations]
+    return sorted(spans, key=lambda span: (span.queued, span.started, span.label))
+
+
+def end_of(report: job_pb2.Report, spans: Iterable[Span]) -> int:
+    """The right edge of a picture of them: some nodes may end after the last result frame."""
+    return max([report.jct_us, *(span.ended for span in spans), 1])
+
+
+def _span(activation: job_pb2.ActivationReport, jct_us: int) -> Span:
+    ended = activation.ended_us or max(jct_us, activation.started_us, activation.queued_us)
+    first_frame = activation.first_frame_us or ended
+    started = activation.started_us or first_frame
+    states = job_pb2.NodeProgress.State
+    outcome = "" if activation.state == job_pb2.NodeProgress.DONE else states.Name(activation.state).lower()
+    return Span(
+        node=activation.node,
+        worker=activation.worker or "-",
+        attempt=activation.attempt,
+        key=tuple(activation.key),
+        queued=activation.queued_us or started,
+        started=started,
+        first_frame=first_frame,
+        ended=ended,
+        outcome=outcome,
+        features=dict(activation.features),
+    )

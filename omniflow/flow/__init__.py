@@ -2,6 +2,7 @@
 
 from omniflow.flow.combinators import any_of, given
 from omniflow.flow.definition import Flow, flow
+from omniflow.flow.load import load_flows
 from omniflow.flow.use import use
 
-__all__ = ["Flow", "any_of", "flow", "given", "use"]
+__all__ = ["Flow", "any_of", "flow", "given", "load_flows", "use"]

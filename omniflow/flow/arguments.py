@@ -87,7 +87,7 @@ class _Binder:
             if port.type.optional:
                 return
             self._report(
-                "wrong-type", f"`{port.name}` of `{self._node}` wants {port.type}, got None", f"pass a {port.type}"
+                "wrong-type", f"`{port.name}` of `{self._node}` wants {port.type}, got None", f"pass {port.type.one}"
             )
         elif not isinstance(value, Symbol):
             self._constant(port.name, port, value)
@@ -123,7 +123,7 @@ class _Binder:
             )
         if port.type.stream and not given_stream:
             return f"use a method that yields {port.type}, or declare `{port.name}` without Stream[...] in the role"
-        return f"pass a {port.type.required()}, or use a role that makes one of it"
+        return f"pass {port.type.required().one}, or use a role that makes one of it"
 
     def _set(self, parameter: ParameterSpec, value: Any) -> None:
         if isinstance(value, Symbol):

@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 class Flow(Generic[P, R]):
-    """A flow. It is recorded and checked at the first `compile()`, not when its module is imported."""
+    """A flow. It is recorded and checked at the first `to_proto()`, not when its module is imported."""
 
     def __init__(self, function: Callable[P, R], name: str | None = None) -> None:
         update_wrapper(self, function)
@@ -46,8 +46,8 @@ class Flow(Generic[P, R]):
             raise BadFlow.of(self.name, [problem])
         return self.function(*args, **kwargs)
 
-    def compile(self) -> flow_pb2.Flow:
-        """The graph. Raises `BadFlow`, whose `problems` name every mistake's line and cure."""
+    def to_proto(self) -> flow_pb2.Flow:
+        """The compiled graph. Raises `BadFlow`, whose `problems` name every mistake's line and cure."""
         if self._compiled is None:
             self._compiled = _Recorder(self.name, self.function).compile()
         return self._compiled
@@ -55,7 +55,7 @@ class Flow(Generic[P, R]):
     def problems(self) -> list[Problem]:
         """All mistakes; empty when the flow can run."""
         try:
-            self.compile()
+            self.to_proto()
         except BadFlow as error:
             return list(error.problems)
         return []

@@ -103,7 +103,7 @@ class Symbol:
     )
 
     def _refuse(self, code: str, what: str, cure: str) -> Never:
-        described = "a value" if self._type is None else f"a {self._type.required()}"
+        described = "a value" if self._type is None else self._type.required().one
         raise SymbolMisused(
             Problem(
                 code,

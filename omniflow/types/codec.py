@@ -74,14 +74,14 @@ def check(value: Any, type: ValueType, *, field: str = "") -> None:
     if value is None:
         if type.optional:
             return
-        raise InvalidArgument(f"wants {type}, got None", field=field, cure=f"pass a {type.frame()}")
+        raise InvalidArgument(f"wants {type}, got None", field=field, cure=f"pass {type.frame().one}")
     if type.kind is Kind.RECORD:
         wrong = not (isinstance(value, AnyRecord) or is_record(value.__class__)) or _record_name(value) != type.record
     else:
         wrong = not isinstance(value, _PYTHON[type.kind]) or (value.__class__ is bool and type.kind is not Kind.BOOLEAN)
     if wrong:
         raise InvalidArgument(
-            f"wants {type.frame()}, got {value.__class__.__name__}", field=field, cure=f"pass a {type.frame()}"
+            f"wants {type.frame()}, got {value.__class__.__name__}", field=field, cure=f"pass {type.frame().one}"
         )
 
 
@@ -135,7 +135,7 @@ def from_message(message: value_pb2.Value, type: ValueType | None = None, *, fie
     kind = message.WhichOneof("kind")
     if type is not None and kind != type.kind.name.lower() and not (type.kind is Kind.REAL and kind == "integer"):
         raise InvalidArgument(
-            f"wants {type.frame()}, got {kind or 'an empty value'}", field=field, cure=f"send a {type.frame()}"
+            f"wants {type.frame()}, got {kind or 'an empty value'}", field=field, cure=f"send {type.frame().one}"
         )
     match kind:
         case "text":
@@ -267,6 +267,6 @@ def _record_from_message(message: value_pb2.Record, type: ValueType | None, fiel
             members[each.name] = None
         else:
             raise InvalidArgument(
-                f"the {type.record} lacks `{each.name}`", field=place, cure=f"set it to a {each.type}"
+                f"the {type.record} lacks `{each.name}`", field=place, cure=f"set it to {each.type.one}"
             )
     return type.python(**members) if type.python is not None else AnyRecord(message.name, members)

@@ -52,12 +52,14 @@ class ValueType:
     python: type | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        word = self._word()
+        word = self.word
         if self.stream:
             word = f"Stream[{word}]"
         return f"{word} | None" if self.optional else word
 
-    def _word(self) -> str:
+    @property
+    def word(self) -> str:
+        """What one frame of it is called."""
         if self.kind is Kind.RECORD:
             return self.record
         if self.kind is Kind.LIST:
@@ -65,6 +67,12 @@ class ValueType:
         if self.plain and self.kind is Kind.TEXT:
             return "str"
         return _WORDS.get(self.kind, self.kind.name.capitalize())
+
+    @property
+    def one(self) -> str:
+        """With its article: "a Text", "an Image"."""
+        word = str(self)
+        return f"an {word}" if word[0] in "AEIOUaeiou" else f"a {word}"
 
     def required(self) -> ValueType:
         """The same without `| None`."""

@@ -1,0 +1,153 @@
+"""A flow as SVG, readable on light and dark pages."""
+
+from __future__ import annotations
+
+from html import escape
+
+from omniflow.flow.draw.layout import CHARACTER, HEADER, PADDING, ROW, Item, Layout, Link, lay_out
+from omniflow.flow.draw.scene import Box, PortRow, Scene, scene_of
+from omniflow.types import Kind, ValueType
+from omniflow.v1 import flow_pb2
+
+_MARGIN, _TITLE, _LEGEND = 28.0, 44.0, 40.0
+_COLOURS = {
+    Kind.TEXT: "#3b6fd4",
+    Kind.IMAGE: "#2f9e5b",
+    Kind.AUDIO: "#d9822b",
+    Kind.VIDEO: "#c9405a",
+    Kind.TENSOR: "#8250c4",
+}
+_OTHER = "#6b7385"
+_STYLE = """
+svg { --page: #ffffff; --ink: #1f2430; --faint: #6b7385; --card: #ffffff; --head: #f1f4f9; --line: #c3cad7; }
+@media (prefers-color-scheme: dark) {
+  svg { --page: #14171e; --ink: #e6e9f0; --faint: #97a0b3; --card: #1d222c; --head: #262d3a; --line: #3d4657; }
+}
+.page { fill: var(--page); }
+text { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; fill: var(--ink); }
+.title { font-size: 15px; font-weight: 600; }
+.name { font-weight: 600; }
+.faint { fill: var(--faint); }
+.card { fill: var(--card); stroke: var(--line); }
+.head { fill: var(--head); }
+.wire { fill: none; stroke-width: 1.8; }
+.stream { stroke-width: 3.2; }
+.optional { stroke-dasharray: 6 4; }
+"""
+
+
+def svg(flow: flow_pb2.Flow) -> str:
+    """A whole SVG document. Thick wires are streams, dashed ones may be closed, colours tell what travels."""
+    scene = scene_of(flow)
+    layout = lay_out(scene)
+    legend = _legend(scene)
+    width = max(layout.width, 8 * CHARACTER * 10) + 2 * _MARGIN
+    height = layout.height + _TITLE + _LEGEND + 2 * _MARGIN
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="flow {escape(flow.name)}">',
+        f"<style>{_STYLE}</style>",
+        f'<rect class="page" width="{width:.0f}" height="{height:.0f}" rx="10"/>',
+        f'<text class="title" x="{_MARGIN}" y="{_MARGIN + 10}">{escape(flow.name)}</text>',
+        f'<g transform="translate({_MARGIN},{_MARGIN + _TITLE})">',
+        *_wires(scene, layout),
+        *(_box(item) for item in layout.items),
+        "</g>",
+        f'<g transform="translate({_MARGIN},{height - _MARGIN})">{legend}</g>',
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def colour(type: ValueType) -> str:
+    kind = type.item.kind if type.kind is Kind.LIST and type.item is not None else type.kind
+    return _COLOURS.get(kind, _OTHER)
+
+
+def _wires(scene: Scene, layout: Layout) -> list[str]:
+    drawn = []
+    for wire, route in zip(scene.wires, layout.routes, strict=True):
+        classes = "wire" + (" stream" if wire.type.stream else "") + (" optional" if wire.type.optional else "")
+        drawn.append(f'<path class="{classes}" stroke="{colour(wire.type)}" d="{_path(route)}"/>')
+    return drawn
+
+
+def _path(route: list[Link]) -> str:
+    first = route[0]
+    path = [f"M{first.source.x + first.source.width:.1f} {first.start:.1f}"]
+    for link in route:
+        left, right = link.source.x + link.source.width, link.target.x
+        bend = max((right - left) / 2, 24.0)
+        path.append(f"C{left + bend:.1f} {link.start:.1f} {right - bend:.1f} {link.end:.1f} {right:.1f} {link.end:.1f}")
+        if link.target.box is None:
+            path.append(f"H{right + link.target.width:.1f}")
+    return " ".join(path)
+
+
+def _box(item: Item) -> str:
+    box = item.box
+    if box is None:
+        return ""
+    return _node(item, box) if box.kind == "node" else _end(item, box)
+
+
+def _end(item: Item, box: Box) -> str:
+    """An input or a result: a pill in the colour of what travels."""
+    row = (box.outputs or box.inputs)[0]
+    middle = item.height / 2 + 4
+    dot = item.width if box.kind == "input" else 0.0
+    return (
+        f'<g transform="translate({item.x:.1f},{item.y:.1f})">'
+        f'<rect class="card" width="{item.width:.1f}" height="{item.height:.1f}" rx="{item.height / 2:.1f}" '
+        f'style="stroke:{colour(row.type)}"/>'
+        f'<text x="20" y="{middle:.1f}"><tspan class="name">{escape(row.name)}</tspan>'
+        f'<tspan class="faint"> {escape(str(row.type))}</tspan></text>'
+        f"{_dot(dot, item.height / 2, row)}</g>"
+    )
+
+
+def _node(item: Item, box: Box) -> str:
+    width, height = item.width, item.height
+    parts = [
+        f'<g transform="translate({item.x:.1f},{item.y:.1f})">',
+        f'<rect class="card" width="{width:.1f}" height="{height:.1f}" rx="8"/>',
+        f'<path class="head" d="M0.5 {HEADER} V8 Q0.5 0.5 8 0.5 H{width - 8:.1f} Q{width - 0.5:.1f} 0.5 '
+        f'{width - 0.5:.1f} 8 V{HEADER} Z"/>',
+        f'<text class="name" x="{width / 2:.1f}" y="{HEADER / 2 + 4.5}" text-anchor="middle">{escape(box.title)}</text>',
+    ]
+    for index, row in enumerate(box.inputs):
+        y = item.port(index)
+        parts.append(f'<text x="12" y="{y + 4:.1f}">{_label(row)}</text>{_dot(0.0, y, row)}')
+    for index, row in enumerate(box.outputs):
+        y = item.port(index)
+        parts.append(
+            f'<text x="{width - 12:.1f}" y="{y + 4:.1f}" text-anchor="end">{_label(row)}</text>{_dot(width, y, row)}'
+        )
+    below = HEADER + PADDING + ROW * max(len(box.inputs), len(box.outputs)) + 8
+    for index, line in enumerate(box.constants):
+        parts.append(f'<text class="faint" x="12" y="{below + 17 * index:.1f}">{escape(line)}</text>')
+    return "".join([*parts, "</g>"])
+
+
+def _label(row: PortRow) -> str:
+    return f'{escape(row.name)}<tspan class="faint"> {escape(str(row.type))}</tspan>'
+
+
+def _dot(x: float, y: float, row: PortRow) -> str:
+    """A port: hollow when it may stay empty."""
+    fill = "var(--card)" if row.type.optional else colour(row.type)
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{fill}" stroke="{colour(row.type)}" stroke-width="1.6"/>'
+
+
+def _legend(scene: Scene) -> str:
+    kinds = {wire.type.word: colour(wire.type) for wire in scene.wires}
+    parts, x = [], 0.0
+    for word, shade in kinds.items():
+        parts.append(f'<circle cx="{x + 4:.1f}" cy="-4" r="4" fill="{shade}"/>')
+        parts.append(f'<text class="faint" x="{x + 14:.1f}" y="0">{escape(word)}</text>')
+        x += 14 + CHARACTER * len(word) + 18
+    for name, classes in (("stream", "wire stream"), ("may be closed", "wire optional")):
+        parts.append(f'<path class="{classes}" stroke="{_OTHER}" d="M{x:.1f} -4 h26"/>')
+        parts.append(f'<text class="faint" x="{x + 34:.1f}" y="0">{name}</text>')
+        x += 34 + CHARACTER * len(name) + 18
+    return "".join(parts)

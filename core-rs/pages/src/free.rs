@@ -87,26 +87,21 @@ impl FreeSet {
     }
 
     fn find_run(&self, wanted: usize) -> Option<usize> {
-        let (mut start, mut length) = (0, 0);
+        // The free pages that end right before the word at hand.
+        let mut length = 0;
         for (index, &word) in self.words.iter().enumerate().skip(self.lowest) {
-            let mut bit = 0;
-            while bit < BITS {
-                let rest = word >> bit;
-                let ones = rest.trailing_ones() as usize;
-                if ones == 0 {
-                    length = 0;
-                    bit += (rest.trailing_zeros() as usize).min(BITS - bit);
-                    continue;
-                }
-                if length == 0 {
-                    start = index * BITS + bit;
-                }
-                length += ones;
-                bit += ones;
-                if length >= wanted {
-                    return Some(start);
-                }
+            let here = index * BITS;
+            if length + word.trailing_ones() as usize >= wanted {
+                return Some(here - length);
             }
+            if word == u64::MAX {
+                length += BITS;
+                continue;
+            }
+            if let Some(bit) = find_run_in_word(word, wanted) {
+                return Some(here + bit);
+            }
+            length = word.leading_ones() as usize;
         }
         None
     }
@@ -137,4 +132,19 @@ impl FreeSet {
             None => Ok(()),
         }
     }
+}
+
+/// The lowest bit from which `wanted` (at least 1) bits in a row are set.
+fn find_run_in_word(word: u64, wanted: usize) -> Option<usize> {
+    if wanted > BITS {
+        return None;
+    }
+    // After each step a bit is set where `covered` bits in a row were set in `word`.
+    let (mut starts, mut covered) = (word, 1);
+    while covered < wanted {
+        let step = covered.min(wanted - covered);
+        starts &= starts >> step;
+        covered += step;
+    }
+    (starts != 0).then(|| starts.trailing_zeros() as usize)
 }

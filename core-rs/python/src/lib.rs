@@ -1,11 +1,20 @@
 //! The extension module `omniflow_core._native`: a table of contents. Conversions and GIL release live in the
 //! modules beside this one; logic lives in the crates they wrap.
 
+mod buffers;
+mod errors;
+mod key_chain;
+mod pages;
+mod prefix;
+
 use pyo3::prelude::*;
 
 /// The extension module.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    errors::register(module)?;
+    pages::register(module)?;
+    prefix::register(module)?;
     Ok(())
 }

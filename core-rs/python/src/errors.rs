@@ -1,0 +1,121 @@
+//! Errors of the crates as Python exceptions: one tree under `CoreError`, each mapped here and nowhere else.
+
+use omniflow_pages::PageError as Pages;
+use omniflow_prefix::{ChainError, IndexError};
+use pyo3::create_exception;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+/// Declares the exceptions and one function that adds them all to the module.
+macro_rules! exceptions {
+    ($($name:ident($base:ty): $doc:literal;)*) => {
+        $(create_exception!(omniflow_core._native, $name, $base, $doc);)*
+
+        /// Adds every exception to the module.
+        pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+            $(module.add(stringify!($name), PyType::new::<$name>(module.py()))?;)*
+            Ok(())
+        }
+    };
+}
+
+exceptions! {
+    CoreError(PyException): "The root of every error of the core.";
+    InvalidArgument(CoreError): "An argument that can never be right.";
+    CorruptState(CoreError): "`check()` found a broken invariant: a bug of the core.";
+
+    PageError(CoreError): "The root of errors about the state of pages.";
+    OutOfPages(PageError): "Fewer pages are free than were wanted; nothing was allocated.";
+    StalePage(PageError): "The page was freed since its generation was noted.";
+    UnknownPage(PageError): "A page id that the pool never hands out.";
+    RunReleased(PageError): "A run or match was used after `release()`.";
+    ForeignRun(PageError): "A run of another allocator.";
+
+    PrefixError(CoreError): "The root of errors about chains and indexes.";
+    MediaCut(PrefixError): "A media item cannot be kept in part.";
+    KeysWithoutPages(PrefixError): "More keys than the run has pages.";
+}
+
+/// An exception that carries numbers as attributes.
+fn with_fields(error: PyErr, fields: &[(&str, u64)]) -> PyErr {
+    Python::attach(|py| {
+        for (name, number) in fields {
+            if let Err(failed) = error.value(py).setattr(*name, *number) {
+                return failed;
+            }
+        }
+        error
+    })
+}
+
+/// Errors of `omniflow_pages`.
+pub fn pages(error: Pages) -> PyErr {
+    let message = error.to_string();
+    match error {
+        Pages::OutOfPages { wanted, free } => {
+            let fields = [("wanted", wanted as u64), ("free", free as u64)];
+            with_fields(OutOfPages::new_err(message), &fields)
+        }
+        Pages::StalePage {
+            page,
+            generation,
+            current,
+        } => {
+            let fields = [
+                ("page", page.0.into()),
+                ("generation", generation.0),
+                ("current", current.0),
+            ];
+            with_fields(StalePage::new_err(message), &fields)
+        }
+        Pages::UnknownPage { page, .. } => {
+            with_fields(UnknownPage::new_err(message), &[("page", page.0.into())])
+        }
+        Pages::Foreign => ForeignRun::new_err(message),
+        Pages::EmptyPool { .. } => InvalidArgument::new_err(message),
+        _ => PageError::new_err(message),
+    }
+}
+
+/// Errors of `omniflow_prefix::KeyChain`.
+pub fn chain(error: ChainError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        ChainError::MediaCut { start, end, .. } => with_fields(
+            MediaCut::new_err(message),
+            &[("start", start as u64), ("end", end as u64)],
+        ),
+        _ => PrefixError::new_err(message),
+    }
+}
+
+/// Errors of `omniflow_prefix::PrefixIndex`.
+pub fn index(error: IndexError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        IndexError::NotAChain { .. } => InvalidArgument::new_err(message),
+        _ => PrefixError::new_err(message),
+    }
+}
+
+/// Broken invariants of any crate.
+pub fn corrupt(error: impl std::error::Error) -> PyErr {
+    CorruptState::new_err(error.to_string())
+}
+
+/// A handle that was used after its release; `what` names its class.
+pub fn released(what: &str) -> PyErr {
+    RunReleased::new_err(format!("this {what} was released: allocate or match again"))
+}
+
+/// More keys than pages.
+pub fn keys_without_pages(keys: usize, pages: usize) -> PyErr {
+    let message = format!(
+        "{keys} keys for a run of {pages} pages: pass the keys of the pages that the run holds"
+    );
+    with_fields(
+        KeysWithoutPages::new_err(message),
+        &[("keys", keys as u64), ("pages", pages as u64)],
+    )
+}

@@ -79,7 +79,8 @@ def _node(node: flow_pb2.Node) -> Box:
 def _row(port: flow_pb2.Port) -> PortRow:
     name = port.name
     if port.parameter and port.parameter != name:
-        name = f"{port.parameter}, or"  # one of several ports for one parameter: whichever comes first
+        # One of several ports for one parameter: whichever comes first.
+        name = port.parameter if name.endswith("#1") else f"or {port.parameter}"
     return PortRow(name, ValueType.from_proto(port.type))
 
 

@@ -18,21 +18,27 @@ _COLOURS = {
     Kind.TENSOR: "#8250c4",
 }
 _OTHER = "#6b7385"
+# Plain colours, not variables: many viewers outside browsers know none.
 _STYLE = """
-svg { --page: #ffffff; --ink: #1f2430; --faint: #6b7385; --card: #ffffff; --head: #f1f4f9; --line: #c3cad7; }
-@media (prefers-color-scheme: dark) {
-  svg { --page: #14171e; --ink: #e6e9f0; --faint: #97a0b3; --card: #1d222c; --head: #262d3a; --line: #3d4657; }
-}
-.page { fill: var(--page); }
-text { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; fill: var(--ink); }
+.page { fill: #ffffff; }
+text { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; fill: #1f2430; }
 .title { font-size: 15px; font-weight: 600; }
 .name { font-weight: 600; }
-.faint { fill: var(--faint); }
-.card { fill: var(--card); stroke: var(--line); }
-.head { fill: var(--head); }
+.faint { fill: #6b7385; }
+.card { fill: #ffffff; stroke: #c3cad7; }
+.head { fill: #f1f4f9; }
+.hollow { fill: #ffffff; }
 .wire { fill: none; stroke-width: 1.8; }
 .stream { stroke-width: 3.2; }
 .optional { stroke-dasharray: 6 4; }
+@media (prefers-color-scheme: dark) {
+  .page { fill: #14171e; }
+  text { fill: #e6e9f0; }
+  .faint { fill: #97a0b3; }
+  .card { fill: #1d222c; stroke: #3d4657; }
+  .head { fill: #262d3a; }
+  .hollow { fill: #1d222c; }
+}
 """
 
 
@@ -101,7 +107,7 @@ def _end(item: Item, box: Box) -> str:
         f'<rect class="card" width="{item.width:.1f}" height="{item.height:.1f}" rx="{item.height / 2:.1f}" '
         f'style="stroke:{colour(row.type)}"/>'
         f'<text x="20" y="{middle:.1f}"><tspan class="name">{escape(row.name)}</tspan>'
-        f'<tspan class="faint"> {escape(str(row.type))}</tspan></text>'
+        f'<tspan class="faint" dx="7">{escape(str(row.type))}</tspan></text>'
         f"{_dot(dot, item.height / 2, row)}</g>"
     )
 
@@ -113,7 +119,8 @@ def _node(item: Item, box: Box) -> str:
         f'<rect class="card" width="{width:.1f}" height="{height:.1f}" rx="8"/>',
         f'<path class="head" d="M0.5 {HEADER} V8 Q0.5 0.5 8 0.5 H{width - 8:.1f} Q{width - 0.5:.1f} 0.5 '
         f'{width - 0.5:.1f} 8 V{HEADER} Z"/>',
-        f'<text class="name" x="{width / 2:.1f}" y="{HEADER / 2 + 4.5}" text-anchor="middle">{escape(box.title)}</text>',
+        f'<text class="name" x="{width / 2:.1f}" y="{HEADER / 2 + 4.5}" text-anchor="middle">'
+        f"{escape(box.title)}</text>",
     ]
     for index, row in enumerate(box.inputs):
         y = item.port(index)
@@ -130,13 +137,13 @@ def _node(item: Item, box: Box) -> str:
 
 
 def _label(row: PortRow) -> str:
-    return f'{escape(row.name)}<tspan class="faint"> {escape(str(row.type))}</tspan>'
+    return f'{escape(row.name)}<tspan class="faint" dx="7">{escape(str(row.type))}</tspan>'
 
 
 def _dot(x: float, y: float, row: PortRow) -> str:
     """A port: hollow when it may stay empty."""
-    fill = "var(--card)" if row.type.optional else colour(row.type)
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{fill}" stroke="{colour(row.type)}" stroke-width="1.6"/>'
+    fill = 'class="hollow"' if row.type.optional else f'fill="{colour(row.type)}"'
+    return f'<circle {fill} cx="{x:.1f}" cy="{y:.1f}" r="4" stroke="{colour(row.type)}" stroke-width="1.6"/>'
 
 
 def _legend(scene: Scene) -> str:

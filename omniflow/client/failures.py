@@ -1,0 +1,55 @@
+"""From a gRPC status to the one exception tree."""
+
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from omniflow.errors import InternalError, InvalidArgument, OmniFlowError, TooLarge, Unavailable, from_proto
+from omniflow.v1.error_pb2 import Error
+
+ERROR_METADATA = "omniflow-error-bin"
+
+
+def failure_of(error: grpc.aio.AioRpcError, address: str, doing: str) -> OmniFlowError:
+    """The Error that the scheduler sent along, or what the status says without one."""
+    metadata: Any = error.trailing_metadata() or ()
+    for key, value in metadata:
+        if key == ERROR_METADATA and isinstance(value, bytes):
+            return from_proto(Error.FromString(value))
+    details = error.details() or "no details"
+    match error.code():
+        case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in details:
+            return TooLarge(
+                f"{doing}: the message is over the scheduler's limit",
+                field="inputs",
+                cause=details,
+                cure="send less, or raise `max_input_bytes` of the scheduler",
+            )
+        case grpc.StatusCode.UNIMPLEMENTED | grpc.StatusCode.INVALID_ARGUMENT:
+            return InvalidArgument(
+                f"{doing}: what answers at {address} does not know this request",
+                cause=details,
+                cure="check the address, and that client and scheduler have the same version",
+            )
+        case grpc.StatusCode.INTERNAL | grpc.StatusCode.UNKNOWN:
+            return InternalError(f"{doing}: the scheduler failed", cause=details, cure="see the scheduler's log")
+        case _:
+            return unreachable(address, doing, f"{error.code().name}, {details}")
+
+
+def unreachable(address: str, doing: str, cause: str) -> Unavailable:
+    """The scheduler does not answer."""
+    return Unavailable(
+        f"{doing}: the scheduler does not answer at {address}",
+        cause=cause,
+        cure="check that the cluster is up (`omniflow status`) and that the address is right",
+        retry_after=1.0,
+    )
+
+
+def is_break(error: grpc.aio.AioRpcError) -> bool:
+    """Whether the same may succeed over a new connection."""
+    if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return "larger than max" not in (error.details() or "")
+    return error.code() not in {grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT}

@@ -1,0 +1,77 @@
+"""What a flow takes and answers, so that values are checked here and results have their types."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from omniflow.errors import InvalidArgument
+from omniflow.types import ValueType, encode
+from omniflow.v1.flow_pb2 import Flow, Port
+from omniflow.v1.job_pb2 import Input
+from omniflow.v1.value_pb2 import Value
+
+
+@runtime_checkable
+class Compilable(Protocol):
+    """A `@flow` function."""
+
+    name: str
+
+    def compile(self) -> Flow: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One version of a flow, from outside."""
+
+    name: str
+    version: bytes
+    inputs: Mapping[str, ValueType]
+    results: tuple[tuple[str, ValueType], ...]
+
+    @classmethod
+    def of(cls, flow: Flow) -> "Signature":
+        return cls(
+            flow.name,
+            flow.version,
+            {port.name: ValueType.from_proto(port.type) for port in flow.inputs},
+            tuple(_result(port) for port in flow.results),
+        )
+
+    def encode(self, inputs: Mapping[str, Any]) -> list[Input]:
+        """The job's inputs on the wire. Raises `InvalidArgument` naming the input. None leaves an input out."""
+        unknown = [name for name in inputs if name not in self.inputs]
+        if unknown:
+            raise InvalidArgument(
+                f"flow {self.name!r} has no input {unknown[0]!r}",
+                field=unknown[0],
+                cure=f"its inputs are: {', '.join(f'{name}: {kind}' for name, kind in self.inputs.items()) or 'none'}",
+            )
+        return [
+            Input(name=name, frames=_frames(value, self.inputs[name], name))
+            for name, value in inputs.items()
+            if value is not None
+        ]
+
+
+def encode_untyped(inputs: Mapping[str, Any]) -> list[Input]:
+    """Of a flow that nobody described: the scheduler will say what is wrong."""
+    return [Input(name=name, frames=[encode(value, field=name)]) for name, value in inputs.items() if value is not None]
+
+
+def encode_parameters(parameters: Mapping[str, Any]) -> dict[str, Value]:
+    """By "node.parameter"."""
+    return {name: Value.FromString(encode(value, field=name)) for name, value in parameters.items()}
+
+
+def _frames(value: Any, kind: ValueType, name: str) -> list[bytes]:
+    if not kind.stream:
+        return [encode(value, kind, field=name)]
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise InvalidArgument(f"wants {kind}, got {type(value).__name__}", field=name, cure="pass a list of frames")
+    item = kind.frame()
+    return [encode(each, item, field=f"{name}[{index}]") for index, each in enumerate(value)]
+
+
+def _result(port: Port) -> tuple[str, ValueType]:
+    return port.name, ValueType.from_proto(port.type)

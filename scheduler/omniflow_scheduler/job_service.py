@@ -39,7 +39,7 @@ class JobService:
         self._hub = hub
         self._outbox = outbox
 
-    def handlers(self) -> grpc.GenericRpcHandler[Any, Any]:
+    def handlers(self) -> "grpc.GenericRpcHandler[Any, Any]":
         """Without serializers: grpc hands bytes over as they came."""
         return grpc.method_handlers_generic_handler(
             SERVICE,

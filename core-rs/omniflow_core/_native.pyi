@@ -1,7 +1,9 @@
 """The extension module. One section per crate; held to the compiled module by `mypy.stubtest`."""
 
-from typing import Self, final
+from typing import Any, Self, final
 
+import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import Buffer
 
 __version__: str
@@ -225,7 +227,7 @@ class PageAllocator:
 class PageRun:
     """Pages held for one user, in order; given back by `release()`, at the end of `with`, or when garbage collected.
 
-    A buffer of its page ids: `np.frombuffer(run, np.uint32)`, shape `(len(run),)`, read-only. A buffer is a snapshot:
+    A buffer of its page ids: `np.asarray(run)` is uint32, of shape `(len(run),)`, read-only. A buffer is a snapshot:
     it stays readable, and as it was, after `extend`, `truncate` or `release`.
     """
 
@@ -297,11 +299,11 @@ class KeyChain:
     def append(self, token: int) -> int:
         """Adds one token. Returns how many pages it completed (0 or 1)."""
 
-    def extend(self, tokens: Buffer) -> int:
-        """Adds tokens: one dimension of int32, uint32 or int64 (a torch tensor by its `.numpy()`). Hashes only what is new.
+    def extend(self, tokens: Buffer | NDArray[np.integer[Any]]) -> int:
+        """Adds tokens: one dimension of int32, uint32 or int64 (a torch tensor by its `.numpy()`).
 
-        Returns how many pages were completed. Raises `InvalidArgument` for another type, or an id outside `0..2**32`,
-        and then adds nothing.
+        Hashes only what is new. Returns how many pages were completed. Raises `InvalidArgument` for another type, or
+        an id outside `0..2**32`, and then adds nothing.
         """
 
     def add_media(self, digest: bytes, length: int, placeholder: int = 0, basis: int = 0) -> int:
@@ -333,7 +335,7 @@ class Match:
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: object, error: object, trace: object, /) -> None: ...
     def run(self) -> PageRun:
-        """A run that starts with the matched pages, shared, to `extend` for what must be computed. Outlives the match."""
+        """A run that starts with the matched pages, shared, to `extend` for the rest. Outlives the match."""
 
     def release(self) -> None: ...
 
@@ -343,7 +345,7 @@ class Insertion:
 
     @property
     def present(self) -> int:
-        """Leading pages known before. The index keeps the pages it had for them; the run's copies stay the run's own."""
+        """Leading pages known before. The index keeps the pages it had; the run's copies stay the run's own."""
 
     @property
     def added(self) -> int:

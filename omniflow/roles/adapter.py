@@ -24,11 +24,36 @@ class TypedActivation:
         self._core = core
         self.spec = spec
         self.features: dict[str, float] = {}
-        # Read once: nothing of these changes during an activation.
-        self.job, self.node, self.method = core.job, core.node, core.method
-        self.key, self.epoch, self.seed, self.tenant = core.key, core.epoch, core.seed, core.tenant
         self._constants = core.parameters
         self._states = dict(core.inputs)
+
+    @property
+    def job(self) -> str:
+        return self._core.job
+
+    @property
+    def node(self) -> str:
+        return self._core.node
+
+    @property
+    def method(self) -> str:
+        return self.spec.name
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        return self._core.key
+
+    @property
+    def epoch(self) -> int:
+        return self._core.epoch
+
+    @property
+    def seed(self) -> int:
+        return self._core.seed
+
+    @property
+    def tenant(self) -> str:
+        return self._core.tenant
 
     @property
     def cancelled(self) -> bool:

@@ -126,9 +126,13 @@ def _node(item: Item, box: Box) -> str:
         y = item.port(index)
         parts.append(f'<text x="12" y="{y + 4:.1f}">{_label(row)}</text>{_dot(0.0, y, row)}')
     for index, row in enumerate(box.outputs):
-        y = item.port(index)
+        y, word = item.port(index), str(row.type)
+        # The name is placed by itself: how a shift inside right-aligned text counts differs between viewers.
+        name_end = width - 12 - CHARACTER * len(word) - 6
         parts.append(
-            f'<text x="{width - 12:.1f}" y="{y + 4:.1f}" text-anchor="end">{_label(row)}</text>{_dot(width, y, row)}'
+            f'<text x="{name_end:.1f}" y="{y + 4:.1f}" text-anchor="end">{escape(row.name)}</text>'
+            f'<text class="faint" x="{width - 12:.1f}" y="{y + 4:.1f}" text-anchor="end">{escape(word)}</text>'
+            f"{_dot(width, y, row)}"
         )
     below = HEADER + PADDING + ROW * max(len(box.inputs), len(box.outputs)) + 8
     for index, line in enumerate(box.constants):

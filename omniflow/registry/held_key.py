@@ -111,6 +111,9 @@ class HeldKey:
         except (RegistryUnreachable, grpc.RpcError) as error:
             return self._unreachable(error)
         self._pause = FIRST_PAUSE
+        if not self.reachable:
+            log.info("%s: etcd answers", self._claim.key)
+            self._become(self.state, reachable=True)
         return pause
 
     def _advance(self, etcd: BlockingEtcd) -> float:

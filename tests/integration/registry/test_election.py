@@ -1,0 +1,131 @@
+"""One leader at a time, each with a higher term; one that is cut off goes on until it meets a higher one (rule 14)."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from aetcd import rpc
+
+from omniflow.registry import Election, EmbeddedEtcd, Leader, NoLeader, Registry, RegistryUnreachable
+from omniflow.registry.blocking import BlockingEtcd
+from omniflow.registry.keys import Keys
+from tests.integration.registry.conftest import TTL, restarted
+
+A_LEADER = """
+import sys
+from omniflow.registry import Election
+election = Election(sys.argv[1], sys.argv[2], "127.0.0.1:1")
+election.start()
+print(election.wait_elected(10), flush=True)
+sys.stdin.read()
+"""
+
+
+async def test_the_second_candidate_leads_when_the_first_resigns(shared_etcd: str, cluster: str) -> None:
+    first = Election(shared_etcd, cluster, "127.0.0.1:1", ttl=TTL)
+    second = Election(shared_etcd, cluster, "127.0.0.1:2", ttl=TTL)
+    first.start()
+    term = await first.elected(10)
+    second.start()
+    with pytest.raises(NoLeader):
+        await second.elected(0.5)
+    async with Registry(shared_etcd, cluster) as registry:
+        leader = await registry.wait_leader(5)
+        assert (leader.address, leader.term) == ("127.0.0.1:1", term)
+        await asyncio.to_thread(first.close)
+        assert await second.elected(10) > term
+        leader = await registry.wait_leader(5)
+        assert leader.address == "127.0.0.1:2"
+    await asyncio.to_thread(second.close)
+
+
+def test_a_leader_killed_on_this_host_is_replaced_at_once(shared_etcd: str, cluster: str) -> None:
+    leader = subprocess.Popen(
+        [sys.executable, "-c", A_LEADER, shared_etcd, cluster], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert leader.stdout is not None
+    term = int(leader.stdout.readline())
+    standby = Election(shared_etcd, cluster, "127.0.0.1:2")
+    standby.start()
+    leader.kill()
+    leader.communicate()
+    started = time.monotonic()
+    assert standby.wait_elected(10) > term
+    assert time.monotonic() - started < 3  # its lease would have lasted for 10 s
+    standby.close()
+
+
+async def test_a_leader_meeting_a_higher_term_is_superseded(
+    shared_etcd: str, cluster: str, operator: BlockingEtcd
+) -> None:
+    leader = Election(shared_etcd, cluster, "127.0.0.1:1", ttl=TTL)
+    leader.start()
+    term = await leader.elected(10)
+    other = Leader("127.0.0.1:2", term=term + 1000, host="elsewhere")
+    operator.put(Keys(cluster).leader, other.encode(), lease=0)
+    async with asyncio.timeout(3 * TTL):
+        assert await leader.superseded() == other
+    await asyncio.to_thread(leader.close)
+    found = operator.get(Keys(cluster).leader)
+    assert found is not None
+    assert json.loads(found.value)["address"] == "127.0.0.1:2"
+
+
+def test_a_leader_whose_successor_came_and_went_is_superseded_too(
+    shared_etcd: str, cluster: str, operator: BlockingEtcd
+) -> None:
+    leader = Election(shared_etcd, cluster, "127.0.0.1:1", ttl=TTL)
+    leader.start()
+    term = leader.wait_elected(10)
+    operator.put(Keys(cluster).term, str(term + 1000).encode(), lease=0)
+    held = operator.get(Keys(cluster).leader)
+    assert held is not None
+    operator.revoke(held.lease)
+    superseded_by = leader.wait_superseded(3 * TTL)
+    assert superseded_by is not None
+    assert superseded_by.term == term + 1000
+    leader.close()
+
+
+def test_a_leader_keeps_its_term_when_etcd_lost_its_key(shared_etcd: str, cluster: str, operator: BlockingEtcd) -> None:
+    leader = Election(shared_etcd, cluster, "127.0.0.1:1", ttl=TTL)
+    leader.start()
+    term = leader.wait_elected(10)
+    operator._call(
+        "deleting",
+        lambda channel: rpc.KVStub(channel).DeleteRange,
+        rpc.DeleteRangeRequest(key=Keys(cluster).leader.encode()),
+    )
+    assert leader.wait_superseded(TTL) is None
+    found = operator.get(Keys(cluster).leader)
+    assert found is not None
+    assert Leader.decode(found).term == term == leader.term
+    leader.close()
+
+
+def test_a_leader_outlives_a_restart_of_etcd(own_etcd: EmbeddedEtcd) -> None:
+    leader = Election(own_etcd.endpoint, "c", "127.0.0.1:1", ttl=TTL)
+    leader.start()
+    term = leader.wait_elected(10)
+    own_etcd.stop()
+    with leader._key.changed:
+        assert leader._key.changed.wait_for(lambda: not leader.reachable, TTL)
+    assert leader.term == term
+    with restarted(own_etcd):
+        with leader._key.changed:
+            assert leader._key.changed.wait_for(lambda: leader.reachable, 2 * TTL)
+        assert leader.superseded_by is None
+        assert leader.term == term
+        leader.close()
+
+
+async def test_who_looks_for_a_leader_is_told_which_part_is_missing(shared_etcd: str, cluster: str) -> None:
+    async with Registry(shared_etcd, cluster) as registry:
+        with pytest.raises(NoLeader, match=cluster):
+            await registry.wait_leader(0.5)
+    async with Registry("127.0.0.1:9", cluster, timeout=0.5) as registry:
+        with pytest.raises(RegistryUnreachable, match=r"127\.0\.0\.1:9"):
+            await registry.wait_leader(1.0)

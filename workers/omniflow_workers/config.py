@@ -4,10 +4,9 @@ import uuid
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from omniflow.errors import InvalidArgument
+from omniflow.config import parse_strict
 
 JsonValue = Any
 
@@ -40,13 +39,8 @@ class WorkerConfig(BaseModel):
 
 
 def read_config(path: Path) -> WorkerConfig:
-    """Reads a YAML (or JSON) file. Raises InvalidArgument naming the file and each key that is wrong."""
-    try:
-        return WorkerConfig.model_validate(yaml.safe_load(path.read_text()))
-    except OSError as error:
-        raise InvalidArgument(f"the worker's configuration {path} cannot be read: {error}", field="--config") from error
-    except (yaml.YAMLError, ValidationError) as error:
-        raise InvalidArgument(f"the worker's configuration {path} is wrong: {error}", field="--config") from error
+    """Reads a YAML (or JSON) file. Raises ConfigError listing every mistake with its line."""
+    return parse_strict(WorkerConfig, path)
 
 
 def new_incarnation() -> str:

@@ -74,6 +74,18 @@ fn benches(criterion: &mut Criterion) {
                 .count()
         });
     });
+    let next = std::cell::Cell::new(0);
+    criterion.bench_function("prefix/insert 512 pages, evict 512", |bench| {
+        // 64 sequences are known and 80 take turns: each evicts the one that was used longest ago.
+        let chains: Vec<KeyChain> = (0..80).map(|sequence| chain(sequence * TOKENS)).collect();
+        bench.iter(|| {
+            next.set((next.get() + 1) % chains.len());
+            let keys = chains[next.get()].keys();
+            let inserted = index.insert(keys, |missing| missing.map(|page| page as u32));
+            let added = inserted.map_or(0, |inserted| inserted.added);
+            index.evict(added, |_| true).len()
+        });
+    });
 }
 
 criterion_group!(all, benches);

@@ -159,6 +159,7 @@ impl<P: Payload> Inlet<P> {
         }
         if !self.stream || self.end == Some(self.next) {
             self.state = State::Ended;
+            self.end = None;
         }
         Ok(Taking::taken(first || self.state == State::Ended))
     }

@@ -114,7 +114,9 @@ fn check_optional_results(
         let inputs = &spec.nodes[node.index()].inputs;
         let feeds = &wiring.node_inputs[node.index()];
         let port_sure = |port: usize| {
+            // An unfed port is a problem of its own, and no reason to speak of this one.
             inputs[port].value_type.optional
+                || feeds[port].is_empty()
                 || feeds[port].iter().any(|edge| edge_sure(spec, *edge, &sure))
         };
         let trigger = &spec.nodes[node.index()].trigger;

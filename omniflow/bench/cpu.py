@@ -24,9 +24,10 @@ def cluster_seconds(state: ClusterState) -> dict[str, dict[int, float]]:
     return seconds
 
 
-def spent(
-    before: Mapping[str, Mapping[int, float]], after: Mapping[str, Mapping[int, float]]
-) -> dict[str, float | None]:
+Seconds = Mapping[str, Mapping[int, float]]
+
+
+def spent(before: Seconds, after: Seconds) -> dict[str, float | None]:
     """By kind; None where a process died in between or none was seen, so that the sum would be a lie."""
     return {
         kind: sum(after[kind][pid] - seconds for pid, seconds in pids.items())

@@ -80,6 +80,5 @@ def _circle(x: float, y: float, colour: str) -> str:
 
 
 def _text(x: float, y: float, text: str, size: int, colour: str = "#111827", anchor: str = "start") -> str:
-    return (
-        f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" fill="{colour}" text-anchor="{anchor}">{escape(text)}</text>'
-    )
+    style = f'font-size="{size}" fill="{colour}" text-anchor="{anchor}"'
+    return f'<text x="{x:.0f}" y="{y:.0f}" {style}>{escape(text)}</text>'

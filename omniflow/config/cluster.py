@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 DEFAULT_LISTEN = "127.0.0.1:7070"
 
@@ -173,6 +173,13 @@ class ClusterConfig(_Section):
     workers: Annotated[tuple[WorkerConfig, ...], Field(min_length=1)]
     flows: tuple[str, ...] = ()
     """Flows to register: `path.py` (every flow in it), `path.py:name`, or `module:name`."""
+
+    _file: Path | None = PrivateAttr(default=None)
+
+    @property
+    def file(self) -> Path | None:
+        """Where it was read from. Modules that lie beside it may be named in `roles` and `flows`."""
+        return self._file
 
     @property
     def worker_names(self) -> tuple[str, ...]:

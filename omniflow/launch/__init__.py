@@ -4,7 +4,7 @@ from omniflow.launch.errors import AddressInUse, AlreadyRunning, LaunchError, No
 from omniflow.launch.identity import ProcessIdentity
 from omniflow.launch.launcher import ClusterState, Kind, Launcher, Observer, ProcessState, ProcessStatus, Silent
 from omniflow.launch.local import LocalLauncher
-from omniflow.launch.state import DEFAULT_RUN, read_state
+from omniflow.launch.state import DEFAULT_RUN, read_state, run_folder
 
 __all__ = [
     "DEFAULT_RUN",
@@ -24,4 +24,5 @@ __all__ = [
     "StartFailed",
     "StopTimeout",
     "read_state",
+    "run_folder",
 ]

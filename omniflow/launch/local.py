@@ -13,7 +13,7 @@ from typing import Any
 from omniflow.config import ClusterConfig
 from omniflow.launch.errors import LaunchError, NoCluster, StartFailed, StopTimeout
 from omniflow.launch.launcher import ClusterState, Observer
-from omniflow.launch.state import RunLock, already_running, read_state
+from omniflow.launch.state import RunLock, already_running, read_state, run_folder
 from omniflow.launch.strays import sweep, wait_for_end
 
 
@@ -26,8 +26,6 @@ class LocalLauncher:
 
     def start(self, config: ClusterConfig, observer: Observer) -> ClusterState:
         """In the background: the supervisor goes on in a session of its own. Raises `LaunchError`."""
-        from omniflow.launch.plan import run_folder
-
         if config.file is None:
             raise LaunchError("a cluster can go into the background only from a file", cure="write it to a file first")
         run = run_folder(config)

@@ -14,7 +14,7 @@ from omniflow.launch.launcher import Kind
 from omniflow.launch.ports import reachable, with_real_port
 from omniflow.launch.process import ProcessSpec
 from omniflow.launch.sockets import socket_folder
-from omniflow.launch.state import DEFAULT_RUN
+from omniflow.launch.state import run_folder
 from omniflow.registry import EtcdSettings
 
 CACHE_VARIABLE = "OMNIFLOW_CACHE"
@@ -44,11 +44,6 @@ class Plan:
     def specs(self) -> tuple[ProcessSpec, ...]:
         """All processes, in the order of their start."""
         return (*((self.etcd,) if self.etcd else ()), self.scheduler, *self.workers)
-
-
-def run_folder(config: ClusterConfig) -> Path:
-    """The cluster's run folder, absolute."""
-    return Path(os.path.abspath(config.run or DEFAULT_RUN))
 
 
 def make_plan(config: ClusterConfig) -> Plan:

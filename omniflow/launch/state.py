@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from omniflow.config import ClusterConfig
 from omniflow.launch.errors import AlreadyRunning
 from omniflow.launch.identity import ProcessIdentity
 from omniflow.launch.launcher import ClusterState, Kind, ProcessState, ProcessStatus
@@ -14,6 +15,11 @@ from omniflow.launch.launcher import ClusterState, Kind, ProcessState, ProcessSt
 STATE_FILE = "state.json"
 DEFAULT_RUN = Path(".omniflow")
 _FORMAT = 1
+
+
+def run_folder(config: ClusterConfig) -> Path:
+    """The cluster's run folder, absolute."""
+    return Path(os.path.abspath(config.run or DEFAULT_RUN))
 
 
 class RunLock:

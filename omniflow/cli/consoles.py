@@ -1,0 +1,36 @@
+"""Where text goes: results to standard output, progress to standard error, so that pipes get results alone."""
+
+from functools import cache
+
+from rich.console import Console
+from rich.table import Table
+
+
+@cache
+def out() -> Console:
+    """Results."""
+    return Console(highlight=False)
+
+
+@cache
+def err() -> Console:
+    """Progress and remarks."""
+    return Console(stderr=True, highlight=False)
+
+
+def plain_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+    """A table without frames, easy to read and to cut."""
+    from rich.box import SIMPLE_HEAD
+
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1))
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left")
+    return table
+
+
+class ConsoleObserver:
+    """Tells people how a start or a stop gets on."""
+
+    def progress(self, text: str) -> None:
+        """One step a line."""
+        err().print(text, markup=False, soft_wrap=True)

@@ -1,0 +1,78 @@
+"""A job's results as files: text to .txt, sound to one .wav, a picture in its own format."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from omniflow.errors import InvalidArgument
+from omniflow.types import AnyRecord, Audio, Image, Tensor, Video
+
+
+def make_output_folder(folder: Path) -> None:
+    """Before the job runs, so that a bad path costs nothing. Raises `InvalidArgument`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidArgument(
+            f"cannot make the folder {folder}: {error.strerror}", field="--output", cure="name another one"
+        ) from None
+
+
+def write_results(folder: Path, frames: Mapping[str, Sequence[Any]]) -> dict[str, list[Path]]:
+    """The files of each result that gave anything. A stream of text or sound becomes one file. Raises OSError."""
+    return {port: _write(folder, port, values) for port, values in frames.items() if values}
+
+
+def _write(folder: Path, port: str, values: Sequence[Any]) -> list[Path]:
+    if all(isinstance(value, str) for value in values):
+        return [_text_file(folder / f"{port}.txt", "".join(values))]
+    if all(isinstance(value, Audio) for value in values):
+        return [_bytes_file(folder / f"{port}.wav", Audio.concat(values).to_wav())]
+    if len(values) == 1:
+        return [_one(folder / port, values[0])]
+    return [_one(folder / f"{port}-{index}", value) for index, value in enumerate(values)]
+
+
+def _one(stem: Path, value: Any) -> Path:
+    """The stem may hold dots, so the ending is added, not replaced."""
+    match value:
+        case str():
+            return _text_file(Path(f"{stem}.txt"), value)
+        case Audio():
+            return _bytes_file(Path(f"{stem}.wav"), value.to_wav())
+        case Image() | Video():
+            return _bytes_file(Path(f"{stem}.{value.format}"), value.data)
+        case Tensor() if value.dtype != "bfloat16":
+            import numpy as np
+
+            path = Path(f"{stem}.npy")
+            np.save(path, value.array(), allow_pickle=False)
+            return path
+        case _:
+            return _text_file(Path(f"{stem}.json"), json.dumps(_jsonable(value, stem), indent=1))
+
+
+def _jsonable(value: Any, stem: Path) -> Any:
+    """Media inside a record or list go into files of their own, named in its place."""
+    match value:
+        case AnyRecord():
+            return {name: _jsonable(member, Path(f"{stem}.{name}")) for name, member in value.fields.items()}
+        case list() | tuple():
+            return [_jsonable(item, Path(f"{stem}.{index}")) for index, item in enumerate(value)]
+        case str() | bool() | int() | float() | None:
+            return value
+        case Tensor():
+            return {"dtype": value.dtype, "shape": list(value.shape)}
+        case _:
+            return _one(stem, value).name
+
+
+def _text_file(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _bytes_file(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path

@@ -1,0 +1,88 @@
+"""What `status` and `workers` show."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from google.protobuf.json_format import MessageToDict
+from rich.table import Table
+
+from omniflow.cli.consoles import plain_table
+from omniflow.launch import ClusterState, ProcessStatus
+from omniflow.report import describe_seconds
+from omniflow.v1 import cluster_pb2
+
+
+def process_table(state: ClusterState) -> Table:
+    """The processes that the supervisor looks after."""
+    table = plain_table("process", "pid", "state", "restarts", "last end", "log", right=("pid", "restarts"))
+    table.add_row("supervisor", str(state.supervisor.pid), "ready" if state.ready else "starting", "", "", "")
+    for process in state.processes:
+        pid = str(process.process.pid) if process.process else "-"
+        restarts = str(process.restarts or "")
+        table.add_row(process.name, pid, process.state.value, restarts, process.last_exit, process.log.name)
+    table.caption, table.caption_justify = f"logs in {state.run / 'logs'}", "left"
+    return table
+
+
+def summary_lines(status: cluster_pb2.ClusterStatus, address: str) -> list[str]:
+    """The cluster as a whole."""
+    jobs = f"jobs: {status.jobs_running} running, {status.jobs_waiting} waiting, {status.jobs_succeeded} succeeded"
+    lines = [
+        f"cluster '{status.cluster}' at {address}, up {describe_seconds(status.uptime_ms / 1000)}, term {status.term}",
+        f"{jobs}, {status.jobs_failed} failed (policy {status.policy}, room for {status.queue_limit})",
+    ]
+    if not status.registry_reachable:
+        lines.append("etcd is not reachable: what runs goes on, but nobody new can join")
+    return lines
+
+
+def worker_table(workers: Iterable[cluster_pb2.WorkerStatus]) -> Table:
+    """One row a worker."""
+    table = plain_table(
+        "worker", "state", "roles", "device", "pid", "running", "done", right=("pid", "running", "done")
+    )
+    for worker in sorted(workers, key=lambda worker: worker.info.name):
+        table.add_row(
+            worker.info.name,
+            cluster_pb2.WorkerStatus.State.Name(worker.state).lower(),
+            ", ".join(role.name for role in worker.info.roles),
+            worker.info.device,
+            str(worker.info.pid),
+            str(worker.outstanding),
+            str(worker.completed),
+        )
+    return table
+
+
+def status_json(status: cluster_pb2.ClusterStatus | None, state: ClusterState | None) -> str:
+    """`cluster`: the scheduler's answer, or null; `local`: the processes, null when it was started elsewhere."""
+    answer = (
+        MessageToDict(status, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+        if status is not None
+        else None
+    )
+    return json.dumps({"cluster": answer, "local": _local(state) if state else None}, indent=1)
+
+
+def _local(state: ClusterState) -> dict[str, Any]:
+    return {
+        "run": str(state.run),
+        "address": state.address,
+        "etcd": list(state.etcd),
+        "ready": state.ready,
+        "supervisor_pid": state.supervisor.pid,
+        "processes": [_process(process) for process in state.processes],
+    }
+
+
+def _process(process: ProcessStatus) -> dict[str, Any]:
+    return {
+        "name": process.name,
+        "kind": process.kind.value,
+        "state": process.state.value,
+        "pid": process.process.pid if process.process else None,
+        "restarts": process.restarts,
+        "last_exit": process.last_exit,
+        "log": str(process.log),
+    }

@@ -1,0 +1,58 @@
+"""One job from submission to its last frame, for `submit` and `demo`."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from omniflow.client import Client, Job
+from omniflow.errors import OmniFlowError
+from omniflow.v1 import job_pb2
+
+OnStep = Callable[[job_pb2.NodeProgress], None]
+
+
+@dataclass(slots=True)
+class Finished:
+    """What came of a job. `frames`: the values of each result, in order; those that came before an error, too."""
+
+    job: str
+    frames: dict[str, list[Any]] = field(default_factory=dict)
+    report: job_pb2.Report | None = None
+    error: OmniFlowError | None = None
+
+
+async def run_job(
+    client: Client,
+    flow: str,
+    inputs: Mapping[str, Any],
+    on_step: OnStep,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    priority: int = 0,
+    deadline: float | None = None,
+) -> Finished:
+    """Submits it and collects its frames; `on_step` hears of its nodes. Raises what it was refused with."""
+    job = await client.submit(flow, inputs, parameters=parameters, priority=priority, deadline=deadline, progress=True)
+    async with job:
+        return await _follow(job, on_step)
+
+
+async def _follow(job: Job, on_step: OnStep) -> Finished:
+    frames: defaultdict[str, list[Any]] = defaultdict(list)
+    finished = Finished(job.id)
+
+    async def show_steps() -> None:
+        async for step in job.progress():
+            on_step(step)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(show_steps())
+        try:
+            async for frame in job:
+                frames[frame.port].append(frame.value)
+        except OmniFlowError as error:
+            finished.error = error
+    finished.frames, finished.report = dict(frames), job.report
+    return finished

@@ -1,0 +1,318 @@
+//! One run of a node in a job for one key, as the worker's threads share it: inputs, streams, and whether to stop.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use omniflow_flow::{ActivationInput, InputValue, Key, NodeId, PortIx};
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::NodeError;
+use crate::flow_entry::FlowEntry;
+use crate::ids::JobId;
+
+/// What all activations of a job share.
+#[derive(Debug)]
+pub(crate) struct JobInfo {
+    pub(crate) id: JobId,
+    pub(crate) seed: u64,
+    pub(crate) tenant: String,
+    /// "node.parameter" to serialized Value: what this job overrides.
+    pub(crate) overrides: BTreeMap<String, Bytes>,
+    pub(crate) deadline: Mutex<Option<Instant>>,
+}
+
+/// How a parameter is fed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InputKind {
+    /// One value.
+    Value,
+    /// A stream of frames.
+    Stream,
+    /// An optional port that was closed.
+    None,
+}
+
+#[derive(Debug)]
+struct Input {
+    port: PortIx,
+    parameter: String,
+    kind: InputKind,
+    value: Option<Bytes>,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    port: u32,
+    frames: VecDeque<Bytes>,
+    ended: bool,
+}
+
+/// One run of a node; see `ActivationHandle` for what a role does with it.
+#[derive(Debug)]
+pub struct Activation {
+    pub(crate) job: Arc<JobInfo>,
+    pub(crate) flow: Arc<FlowEntry>,
+    pub(crate) node: NodeId,
+    pub(crate) key: Key,
+    pub(crate) epoch: u32,
+    /// Its place in the ready queue: the job's order, then the queue's count of arrivals, from 1.
+    pub(crate) order: f64,
+    pub(crate) arrival: AtomicU64,
+    inputs: Vec<Input>,
+    cancelled: AtomicBool,
+    pub(crate) started: AtomicBool,
+    pub(crate) emitted: AtomicBool,
+    streams: Mutex<Vec<Stream>>,
+    changed: Condvar,
+}
+
+impl Activation {
+    pub(crate) fn new(
+        job: Arc<JobInfo>,
+        flow: Arc<FlowEntry>,
+        (node, key, epoch): (NodeId, Key, u32),
+        order: f64,
+        inputs: Vec<ActivationInput<Bytes>>,
+    ) -> Self {
+        let ports = flow.graph.node(node).map_or(&[][..], |spec| &spec.inputs);
+        let inputs: Vec<Input> = inputs
+            .into_iter()
+            .map(|input| {
+                let (kind, value) = match input.value {
+                    InputValue::Plain(value) => (InputKind::Value, Some(value)),
+                    InputValue::Stream => (InputKind::Stream, None),
+                    InputValue::None => (InputKind::None, None),
+                };
+                let port = ports.get(input.port.index());
+                Input {
+                    port: input.port,
+                    parameter: port.map_or_else(String::new, |port| port.parameter.clone()),
+                    kind,
+                    value,
+                }
+            })
+            .collect();
+        let stream = |input: &Input| Stream {
+            port: input.port.0,
+            ..Stream::default()
+        };
+        let streams = inputs
+            .iter()
+            .filter(|input| input.kind == InputKind::Stream);
+        let streams = Mutex::new(streams.map(stream).collect());
+        Self {
+            job,
+            flow,
+            node,
+            key,
+            epoch,
+            order,
+            arrival: AtomicU64::new(0),
+            inputs,
+            cancelled: AtomicBool::new(false),
+            started: AtomicBool::new(false),
+            emitted: AtomicBool::new(false),
+            streams,
+            changed: Condvar::new(),
+        }
+    }
+
+    /// The job.
+    pub fn job(&self) -> JobId {
+        self.job.id
+    }
+
+    /// The node's name.
+    pub fn node(&self) -> &str {
+        self.flow.node(self.node).map_or("", |node| &node.name)
+    }
+
+    /// The role to run.
+    pub fn role(&self) -> &str {
+        self.flow.node(self.node).map_or("", |node| &node.role)
+    }
+
+    /// The role's method to run.
+    pub fn method(&self) -> &str {
+        self.flow.node(self.node).map_or("", |node| &node.method)
+    }
+
+    /// The fan-out and loop indices that it is for.
+    pub fn key(&self) -> &[u32] {
+        self.key.path()
+    }
+
+    /// The attempt's number.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// The job's seed.
+    pub fn seed(&self) -> u64 {
+        self.job.seed
+    }
+
+    /// Whose job it is.
+    pub fn tenant(&self) -> &str {
+        &self.job.tenant
+    }
+
+    /// Parameters and how they are fed, of the alternative that fired.
+    pub fn inputs(&self) -> impl Iterator<Item = (&str, InputKind)> {
+        self.inputs
+            .iter()
+            .map(|input| (input.parameter.as_str(), input.kind))
+    }
+
+    /// Serialized Values: the flow's constants, overridden by the job's.
+    pub fn parameters(&self) -> BTreeMap<String, Bytes> {
+        let Some(node) = self.flow.node(self.node) else {
+            return BTreeMap::new();
+        };
+        let mut parameters = node.constants.clone();
+        for (name, value) in &self.job.overrides {
+            let rest = name.strip_prefix(node.name.as_str());
+            if let Some(parameter) = rest.and_then(|rest| rest.strip_prefix('.')) {
+                parameters.insert(parameter.to_owned(), value.clone());
+            }
+        }
+        parameters
+    }
+
+    /// Time to the deadline; `None` when there is none.
+    pub fn remaining(&self) -> Option<Duration> {
+        let deadline = *self.job.deadline.lock();
+        deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Whether it must stop: cancelled, failed, moved or past the deadline.
+    pub fn cancelled(&self) -> bool {
+        self.withdrawn() || self.remaining() == Some(Duration::ZERO)
+    }
+
+    /// Whether it must stop for another reason than the deadline.
+    pub(crate) fn withdrawn(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
+    }
+
+    /// `Cancelled` if it must stop.
+    pub(crate) fn check(&self) -> Result<(), NodeError> {
+        if self.withdrawn() {
+            Err(self.cancelled_error("the job ended, or this attempt was replaced"))
+        } else if self.cancelled() {
+            Err(self.cancelled_error("its deadline has passed"))
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn cancelled_error(&self, why: &'static str) -> NodeError {
+        NodeError::Cancelled {
+            job: self.job().to_string(),
+            node: self.node().to_owned(),
+            why,
+        }
+    }
+
+    /// A plain input's value; `None` when an optional port was closed.
+    pub fn value(&self, parameter: &str) -> Result<Option<Bytes>, NodeError> {
+        let plain = |input: &&Input| input.kind != InputKind::Stream;
+        let input = self.input(parameter, "plain input", plain)?;
+        Ok(input.value.clone())
+    }
+
+    /// Frames of a stream: at least one; none after `timeout`; `None` when it has ended.
+    pub fn read(
+        &self,
+        parameter: &str,
+        max_n: usize,
+        timeout: Duration,
+    ) -> Result<Option<Vec<Bytes>>, NodeError> {
+        let is_stream = |input: &&Input| input.kind == InputKind::Stream;
+        let port = self.input(parameter, "stream input", is_stream)?.port.0;
+        let until = Instant::now().checked_add(timeout);
+        let mut streams = self.streams.lock();
+        loop {
+            self.check()?;
+            let Some(stream) = streams.iter_mut().find(|stream| stream.port == port) else {
+                return Ok(None);
+            };
+            if !stream.frames.is_empty() {
+                let count = stream.frames.len().min(max_n.max(1));
+                return Ok(Some(stream.frames.drain(..count).collect()));
+            }
+            if stream.ended {
+                return Ok(None);
+            }
+            let now = Instant::now();
+            if until.is_some_and(|until| now >= until) {
+                return Ok(Some(Vec::new()));
+            }
+            let wake = until.into_iter().chain(*self.job.deadline.lock()).min();
+            match wake {
+                Some(wake) => drop(self.changed.wait_until(&mut streams, wake)),
+                None => self.changed.wait(&mut streams),
+            }
+        }
+    }
+
+    fn input(
+        &self,
+        parameter: &str,
+        what: &'static str,
+        fits: impl Fn(&&Input) -> bool,
+    ) -> Result<&Input, NodeError> {
+        let found = self
+            .inputs
+            .iter()
+            .find(|input| input.parameter == parameter);
+        found.filter(&fits).ok_or_else(|| {
+            let known: Vec<&str> = self
+                .inputs
+                .iter()
+                .filter(&fits)
+                .map(|input| input.parameter.as_str())
+                .collect();
+            NodeError::UnknownPort {
+                node: self.node().to_owned(),
+                what,
+                name: parameter.to_owned(),
+                known: if known.is_empty() {
+                    "none".to_owned()
+                } else {
+                    known.join(", ")
+                },
+            }
+        })
+    }
+
+    // --- for the core, which wakes readers once per batch -----------------------------------------------------------
+
+    pub(crate) fn deliver(&self, port: PortIx, payload: Bytes) {
+        let mut streams = self.streams.lock();
+        if let Some(stream) = streams.iter_mut().find(|stream| stream.port == port.0) {
+            stream.frames.push_back(payload);
+        }
+    }
+
+    pub(crate) fn end_stream(&self, port: PortIx) {
+        let mut streams = self.streams.lock();
+        if let Some(stream) = streams.iter_mut().find(|stream| stream.port == port.0) {
+            stream.ended = true;
+        }
+    }
+
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
+        // Under the lock, so that a reader is either before its check or already waiting.
+        drop(self.streams.lock());
+        self.wake();
+    }
+
+    pub(crate) fn wake(&self) {
+        self.changed.notify_all();
+    }
+}

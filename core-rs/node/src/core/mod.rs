@@ -1,0 +1,328 @@
+//! The worker's data path as a state machine: messages and what roles do come in, [`Outputs`] go out. No clock, no I/O.
+
+mod binds;
+mod delivery;
+mod events;
+mod job;
+mod outputs;
+mod parking;
+mod peers;
+mod producing;
+mod retention;
+mod scheduler;
+mod site;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use omniflow_flow::{EdgeId, Item, Key};
+use omniflow_link::Address;
+use omniflow_wire::{Frame, LinkMessage, v1};
+use rustc_hash::FxHashMap;
+
+use crate::activation::Activation;
+use crate::error::NodeError;
+use crate::flow_entry::FlowEntry;
+use crate::ids::{JobId, PeerIx};
+use crate::ready::ReadyQueue;
+use job::{Context, Job};
+pub use outputs::{Outputs, Target};
+use parking::Parking;
+use peers::LinkState;
+use site::Site;
+
+/// Without a scheduler, a job is given up this long after its deadline.
+const GIVE_UP: Duration = Duration::from_secs(60);
+
+/// A message that this side of a link never sends: the link has to be closed.
+#[derive(Debug, thiserror::Error)]
+#[error("a {0} is not for this side of a link")]
+pub struct Unexpected(&'static str);
+
+/// See the module.
+pub struct Core {
+    site: Site,
+    term: u64,
+    flows: FxHashMap<u32, Result<Arc<FlowEntry>, String>>,
+    jobs: FxHashMap<JobId, Job>,
+    parking: Parking,
+    draining: bool,
+    drained: bool,
+}
+
+impl Core {
+    /// For the worker `name`, which serves the roles that have a queue and keeps at most `retention_limit` sent bytes.
+    pub(crate) fn new(
+        name: &str,
+        incarnation: &str,
+        queues: FxHashMap<String, Arc<ReadyQueue>>,
+        retention_limit: usize,
+    ) -> Self {
+        Self {
+            site: Site::new(name, incarnation, queues, retention_limit),
+            term: 0,
+            flows: FxHashMap::default(),
+            jobs: FxHashMap::default(),
+            parking: Parking::default(),
+            draining: false,
+            drained: false,
+        }
+    }
+
+    /// Something that another worker sent.
+    pub fn from_peer(
+        &mut self,
+        message: LinkMessage,
+        now: Instant,
+        out: &mut Outputs,
+    ) -> Result<(), Unexpected> {
+        match message {
+            LinkMessage::Frame(frame) => {
+                self.frame(frame, now, out);
+                Ok(())
+            }
+            other => Err(Unexpected(other.name())),
+        }
+    }
+
+    fn frame(&mut self, frame: Frame, now: Instant, out: &mut Outputs) {
+        self.site.counters.frames_in += 1;
+        self.site.counters.bytes_in += frame.payload.len() as u64;
+        let Some(job) = self.jobs.get_mut(&JobId(frame.header.job)) else {
+            return self.parking.park(frame, now);
+        };
+        let cx = &mut Context {
+            site: &mut self.site,
+            out,
+            now,
+        };
+        arrive(job, frame, cx);
+    }
+
+    // --- links to other workers -------------------------------------------------------------------------------------
+
+    /// Name, incarnation and addresses of a peer to dial.
+    pub(crate) fn peer(&self, peer: PeerIx) -> (String, String, Vec<Address>) {
+        let known = self.site.peers.get(peer);
+        let (name, incarnation) = (known.name.clone(), known.incarnation.clone());
+        (name, incarnation, known.addresses.clone())
+    }
+
+    /// The link to a peer is up: everything that was sent to it goes (again); it drops what it has.
+    pub fn peer_connected(&mut self, peer: PeerIx, now: Instant, out: &mut Outputs) {
+        self.site.peers.set_link(peer, LinkState::Up);
+        self.resend_to(Target::Peer(peer), now, out);
+    }
+
+    /// The link broke, or could not be made. True: dial again. False: nobody needs it now.
+    pub fn peer_lost(&mut self, peer: PeerIx) -> bool {
+        let needed = self.jobs.values().any(|job| job.needs(peer));
+        let state = if needed {
+            LinkState::Dialling
+        } else {
+            LinkState::Idle
+        };
+        self.site.peers.set_link(peer, state);
+        needed
+    }
+
+    /// Reports a peer that does not answer.
+    pub fn peer_unreachable(&mut self, peer: PeerIx, cause: String, out: &mut Outputs) {
+        let worker = self.site.peers.get(peer).id;
+        self.site
+            .tell_scheduler(v1::PeerUnreachable { worker, cause }, out);
+    }
+
+    fn resend_to(&mut self, target: Target, now: Instant, out: &mut Outputs) {
+        let cx = &mut Context {
+            site: &mut self.site,
+            out,
+            now,
+        };
+        for job in self.jobs.values_mut() {
+            job.resend_to(target, cx);
+        }
+    }
+
+    // --- what roles do ----------------------------------------------------------------------------------------------
+
+    /// Engines have taken these.
+    pub(crate) fn started(&mut self, taken: &[Arc<Activation>], now: Instant, out: &mut Outputs) {
+        for activation in taken {
+            // An activation that was withdrawn meanwhile says so by itself, when it is looked at.
+            let _ = self.with_job(activation, now, out, |job, cx| {
+                job.started(activation, cx);
+                Ok(())
+            });
+        }
+    }
+
+    pub(crate) fn emit(
+        &mut self,
+        activation: &Arc<Activation>,
+        port: &str,
+        frames: Vec<Bytes>,
+        now: Instant,
+        out: &mut Outputs,
+    ) -> Result<usize, NodeError> {
+        self.with_job(activation, now, out, |job, cx| {
+            job.emit(activation, port, frames, cx)
+        })
+    }
+
+    pub(crate) fn end(
+        &mut self,
+        activation: &Arc<Activation>,
+        port: &str,
+        now: Instant,
+        out: &mut Outputs,
+    ) -> Result<(), NodeError> {
+        self.with_job(activation, now, out, |job, cx| {
+            job.end(activation, port, cx)
+        })
+    }
+
+    pub(crate) fn finish(
+        &mut self,
+        activation: &Arc<Activation>,
+        features: Vec<v1::Feature>,
+        now: Instant,
+        out: &mut Outputs,
+    ) -> Result<(), NodeError> {
+        self.with_job(activation, now, out, |job, cx| {
+            job.finish(activation, features, cx)
+        })
+    }
+
+    pub(crate) fn fail(
+        &mut self,
+        activation: &Arc<Activation>,
+        error: v1::Error,
+        now: Instant,
+        out: &mut Outputs,
+    ) -> Result<(), NodeError> {
+        self.with_job(activation, now, out, |job, cx| {
+            job.fail(activation, error, cx)
+        })
+    }
+
+    fn with_job<T>(
+        &mut self,
+        activation: &Arc<Activation>,
+        now: Instant,
+        out: &mut Outputs,
+        act: impl FnOnce(&mut Job, &mut Context<'_>) -> Result<T, NodeError>,
+    ) -> Result<T, NodeError> {
+        let Some(job) = self.jobs.get_mut(&activation.job()) else {
+            return Err(activation.cancelled_error("the job has ended"));
+        };
+        let cx = &mut Context {
+            site: &mut self.site,
+            out,
+            now,
+        };
+        act(job, cx)
+    }
+
+    // --- the whole worker -------------------------------------------------------------------------------------------
+
+    /// The queue of a role, if this worker serves it.
+    pub(crate) fn queue(&self, role: &str) -> Option<Arc<ReadyQueue>> {
+        self.site.queues.get(role).map(Arc::clone)
+    }
+
+    /// The roles that this worker serves.
+    pub(crate) fn roles(&self) -> Vec<&str> {
+        let mut roles: Vec<&str> = self.site.queues.keys().map(String::as_str).collect();
+        roles.sort_unstable();
+        roles
+    }
+
+    /// Events for the scheduler, while there is one.
+    pub fn take_events(&mut self, now: Instant) -> Option<v1::Events> {
+        if self.site.scheduler_up {
+            self.site.events.take(now)
+        } else {
+            None
+        }
+    }
+
+    /// Whether it was asked to leave.
+    pub fn draining(&self) -> bool {
+        self.draining
+    }
+
+    /// Whether it was asked to leave and nothing is left to finish.
+    pub fn drained(&self) -> bool {
+        self.drained
+    }
+
+    /// Now and then: forgets what nobody will ask for again.
+    pub fn housekeeping(&mut self, now: Instant, out: &mut Outputs) {
+        self.parking.expire(now);
+        if self.site.scheduler_up {
+            return;
+        }
+        let overdue = |job: &Job| {
+            let deadline = *job.info.deadline.lock();
+            deadline.is_some_and(|deadline| now > deadline + GIVE_UP)
+        };
+        let jobs = self.jobs.iter().filter(|(_, job)| overdue(job));
+        let jobs: Vec<JobId> = jobs.map(|(id, _)| *id).collect();
+        for job in jobs {
+            self.release(job);
+        }
+        self.check_drained(out);
+    }
+
+    /// The worker stops: nothing runs any more.
+    pub(crate) fn close(&mut self) {
+        let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
+        for job in jobs {
+            self.release(job);
+        }
+        for queue in self.site.queues.values() {
+            queue.close();
+        }
+    }
+
+    /// Counters and gauges, by name.
+    pub fn stats(&self) -> Vec<(&'static str, u64)> {
+        let counters = self.site.counters;
+        let queued: usize = self.site.queues.values().map(|queue| queue.len()).sum();
+        vec![
+            ("jobs", self.jobs.len() as u64),
+            ("activations", counters.activations),
+            ("activations_queued", queued as u64),
+            ("activations_running", counters.running.max(0) as u64),
+            ("frames_in", counters.frames_in),
+            ("frames_out", counters.frames_out),
+            ("bytes_in", counters.bytes_in),
+            ("bytes_out", counters.bytes_out),
+            ("retained_bytes", self.site.retained_bytes as u64),
+            ("parked_bytes", self.parking.bytes() as u64),
+            ("frames_dropped", self.parking.dropped()),
+            ("events_dropped", self.site.events.dropped()),
+            ("stale_messages", counters.stale_messages),
+            ("scheduler_connected", u64::from(self.site.scheduler_up)),
+        ]
+    }
+}
+
+fn arrive(job: &mut Job, frame: Frame, cx: &mut Context<'_>) {
+    let header = frame.header;
+    let item = match v1::Mark::try_from(header.mark) {
+        Ok(v1::Mark::End) => Item::End {
+            count: header.count,
+        },
+        Ok(v1::Mark::Closed) => Item::Closed,
+        // `LinkMessage::decode` lets no unknown mark pass.
+        Ok(v1::Mark::None) | Err(_) => Item::Frame {
+            seq: header.seq,
+            payload: frame.payload,
+        },
+    };
+    let key = Key::new(&header.key);
+    job.arrive(EdgeId(header.edge), &key, header.epoch, item, cx);
+}

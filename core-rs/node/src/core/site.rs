@@ -1,0 +1,151 @@
+//! What all jobs of this worker share: the scheduler's standing, peers, queues, events, budgets.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use omniflow_flow::{Key, NodeId};
+use omniflow_wire::{LinkMessage, v1};
+use rustc_hash::FxHashMap;
+
+use crate::core::events::EventLog;
+use crate::core::outputs::{Outputs, Target};
+use crate::core::peers::{LinkState, PeerTable};
+use crate::flow_entry::FlowEntry;
+use crate::ids::{JobId, PeerIx};
+use crate::ready::ReadyQueue;
+
+/// What waits for a scheduler beside events and results: contradictions, unreachable peers.
+const MAX_HELD: usize = 1_024;
+
+/// Counters since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) frames_in: u64,
+    pub(crate) frames_out: u64,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+    pub(crate) activations: u64,
+    pub(crate) stale_messages: u64,
+    pub(crate) running: i64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) worker: String,
+    pub(crate) peers: PeerTable,
+    pub(crate) queues: FxHashMap<String, Arc<ReadyQueue>>,
+    pub(crate) events: EventLog,
+    pub(crate) retained_bytes: usize,
+    pub(crate) retention_limit: usize,
+    pub(crate) counters: Counters,
+    pub(crate) scheduler_up: bool,
+    held: Vec<LinkMessage>,
+}
+
+/// Names an activation in an event.
+pub(crate) struct Subject<'a> {
+    pub(crate) job: JobId,
+    pub(crate) node: NodeId,
+    pub(crate) key: &'a Key,
+    pub(crate) epoch: u32,
+}
+
+impl Site {
+    pub(crate) fn new(
+        worker: &str,
+        incarnation: &str,
+        queues: FxHashMap<String, Arc<ReadyQueue>>,
+        retention_limit: usize,
+    ) -> Self {
+        Self {
+            worker: worker.to_owned(),
+            peers: PeerTable::new(worker, incarnation),
+            queues,
+            events: EventLog::default(),
+            retained_bytes: 0,
+            retention_limit,
+            counters: Counters::default(),
+            scheduler_up: false,
+            held: Vec::new(),
+        }
+    }
+
+    /// Tells the scheduler now, or when there is one again.
+    pub(crate) fn tell_scheduler(&mut self, message: impl Into<LinkMessage>, out: &mut Outputs) {
+        if self.scheduler_up {
+            out.send(Target::Scheduler, message);
+        } else if self.held.len() < MAX_HELD {
+            self.held.push(message.into());
+        }
+    }
+
+    /// A scheduler is there: what waited for it.
+    pub(crate) fn tell_held(&mut self, out: &mut Outputs) {
+        for message in std::mem::take(&mut self.held) {
+            out.send(Target::Scheduler, message);
+        }
+        out.flush |= !self.events.is_empty();
+    }
+
+    /// Whether the peer can be sent to now; if not, the driver begins to dial it.
+    pub(crate) fn reach(&mut self, peer: PeerIx, out: &mut Outputs) -> bool {
+        match self.peers.get(peer).link {
+            LinkState::Up => true,
+            LinkState::Dialling => false,
+            LinkState::Idle => {
+                self.peers.set_link(peer, LinkState::Dialling);
+                out.dial.push(peer);
+                false
+            }
+        }
+    }
+
+    pub(crate) fn event(
+        &mut self,
+        subject: &Subject<'_>,
+        state: v1::node_progress::State,
+        now: Instant,
+        out: &mut Outputs,
+    ) {
+        self.detailed_event(subject, state, Vec::new(), None, now, out);
+    }
+
+    pub(crate) fn detailed_event(
+        &mut self,
+        subject: &Subject<'_>,
+        state: v1::node_progress::State,
+        features: Vec<v1::Feature>,
+        error: Option<v1::Error>,
+        now: Instant,
+        out: &mut Outputs,
+    ) {
+        let event = v1::NodeEvent {
+            job: subject.job.0,
+            node: subject.node.0,
+            key: subject.key.path().to_vec(),
+            epoch: subject.epoch,
+            state: state.into(),
+            age_us: 0,
+            features,
+            error,
+        };
+        self.events.push(now, event);
+        out.flush = true;
+    }
+
+    /// This attempt is over without its outputs.
+    pub(crate) fn failed(
+        &mut self,
+        subject: &Subject<'_>,
+        flow: Option<&FlowEntry>,
+        mut error: v1::Error,
+        now: Instant,
+        out: &mut Outputs,
+    ) {
+        error.worker.clone_from(&self.worker);
+        error.node = flow.map_or_else(String::new, |flow| flow.node_name(subject.node));
+        let state = v1::node_progress::State::Failed;
+        self.detailed_event(subject, state, Vec::new(), Some(error), now, out);
+    }
+}

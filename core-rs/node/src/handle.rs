@@ -1,0 +1,155 @@
+//! What engines hold: the ready queue of a role, and activations of theirs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use omniflow_wire::v1;
+use prost::Message;
+
+use crate::activation::{Activation, InputKind};
+use crate::error::NodeError;
+use crate::io::Shared;
+use crate::ready::ReadyQueue;
+
+/// The longest payload of a frame.
+const MAX_FRAME_BYTES: usize = 128 << 20;
+
+/// The ready queue of one role.
+#[derive(Clone)]
+pub struct Ready {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) queue: Arc<ReadyQueue>,
+}
+
+impl Ready {
+    /// Up to `max_n` activations, as soon as there is one; they are STARTED by this. None after `timeout`.
+    ///
+    /// Fails with `Closed`.
+    pub fn take(
+        &self,
+        max_n: usize,
+        timeout: Duration,
+    ) -> Result<Vec<ActivationHandle>, NodeError> {
+        let taken = self.queue.take(max_n, timeout)?;
+        if taken.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.shared
+            .act(|core, now, out| core.started(&taken, now, out));
+        let handle = |activation| ActivationHandle {
+            shared: Arc::clone(&self.shared),
+            activation,
+            over: AtomicBool::new(false),
+        };
+        Ok(taken.into_iter().map(handle).collect())
+    }
+
+    /// Activations that wait.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// One run of a node, in the hands of the role. Callable from any thread. Dropping it unfinished fails it.
+pub struct ActivationHandle {
+    shared: Arc<Shared>,
+    activation: Arc<Activation>,
+    over: AtomicBool,
+}
+
+impl ActivationHandle {
+    /// Names, inputs, parameters, streams, deadline.
+    pub fn activation(&self) -> &Activation {
+        &self.activation
+    }
+
+    /// How many frames were taken: all of them, for now. Never blocks.
+    ///
+    /// Fails with `Cancelled`, `UnknownPort`, and `BadOutput` for a second frame on a plain port.
+    pub fn emit(&self, port: &str, frames: Vec<Bytes>) -> Result<usize, NodeError> {
+        self.activation.check()?;
+        if let Some(frame) = frames.iter().find(|frame| frame.len() > MAX_FRAME_BYTES) {
+            return Err(NodeError::BadOutput {
+                node: self.activation.node().to_owned(),
+                port: port.to_owned(),
+                problem: format!(
+                    "a frame of {} bytes is over the limit of {MAX_FRAME_BYTES}; send it in parts",
+                    frame.len()
+                ),
+            });
+        }
+        self.shared
+            .act(|core, now, out| core.emit(&self.activation, port, frames, now, out))
+    }
+
+    /// No more frames on this stream port.
+    ///
+    /// Fails with `Cancelled`, `UnknownPort`, and `BadOutput` for a plain port, or a stream that has ended.
+    pub fn end(&self, port: &str) -> Result<(), NodeError> {
+        self.activation.check()?;
+        self.shared
+            .act(|core, now, out| core.end(&self.activation, port, now, out))
+    }
+
+    /// Ends open stream ports and closes optional ports that got nothing; the activation is over.
+    ///
+    /// Fails with `Cancelled`, and `BadOutput` when a required plain port got nothing; then it still runs.
+    pub fn finish(&self, features: BTreeMap<String, f64>) -> Result<(), NodeError> {
+        self.activation.check()?;
+        let features = features
+            .into_iter()
+            .map(|(name, value)| v1::Feature { name, value })
+            .collect();
+        self.shared
+            .act(|core, now, out| core.finish(&self.activation, features, now, out))?;
+        self.over.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// It cannot be done. Of a cancelled activation nobody wants to know why, so that is no error.
+    ///
+    /// `error` is a serialized `Error`; node and worker are filled in. Fails with `Malformed`.
+    pub fn fail(&self, error: &[u8]) -> Result<(), NodeError> {
+        let error = v1::Error::decode(error).map_err(|cause| NodeError::Malformed {
+            what: "Error of Activation.fail",
+            cause: cause.to_string(),
+        })?;
+        self.fail_with(error);
+        Ok(())
+    }
+
+    fn fail_with(&self, error: v1::Error) {
+        self.over.store(true, Ordering::Release);
+        // `Cancelled` is the only way to fail here.
+        let _ = self
+            .shared
+            .act(|core, now, out| core.fail(&self.activation, error, now, out));
+    }
+
+    /// Parameters and how they are fed.
+    pub fn inputs(&self) -> Vec<(String, InputKind)> {
+        let inputs = self.activation.inputs();
+        inputs.map(|(name, kind)| (name.to_owned(), kind)).collect()
+    }
+}
+
+impl Drop for ActivationHandle {
+    fn drop(&mut self) {
+        if !self.over.load(Ordering::Acquire) && !self.activation.withdrawn() {
+            self.fail_with(v1::Error {
+                code: v1::ErrorCode::Internal.into(),
+                message: "the worker dropped the activation without finishing it".to_owned(),
+                cure: "call finish() or fail() on every activation that was taken".to_owned(),
+                ..Default::default()
+            });
+        }
+    }
+}

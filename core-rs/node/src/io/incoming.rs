@@ -1,0 +1,114 @@
+//! Links that others dial: the scheduler's, and those of workers that produce for nodes here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use omniflow_link::{LinkReader, LinkSender, Received, Socket, open};
+use omniflow_wire::{LinkMessage, v1};
+use tokio::time::timeout;
+
+use crate::io::handshake::{self, PATIENCE, old_term};
+use crate::io::shared::{Shared, packed};
+
+/// How the scheduler calls itself in a Hello.
+const SCHEDULER: &str = "scheduler";
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum From {
+    Scheduler,
+    Peer,
+}
+
+/// Serves one accepted socket until it ends.
+pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket) {
+    let (link, mut reader) = open(socket, shared.link_config);
+    let mut messages = Vec::new();
+    let hello = match handshake::first(&mut reader, &mut messages).await {
+        Ok(LinkMessage::Hello(hello)) => hello,
+        // Not one of ours: nothing to say to it.
+        Ok(_) | Err(_) => return link.abort(),
+    };
+    if let Err(error) = shared.identity.check(&hello) {
+        return refuse(&shared, &link, *error).await;
+    }
+    if hello.from == SCHEDULER {
+        match shared.scheduler_up(hello.term, &link) {
+            Ok(number) => {
+                read(&shared, From::Scheduler, &link, &mut reader, messages).await;
+                shared.scheduler_down(number);
+            }
+            Err(highest) => refuse(&shared, &link, old_term(hello.term, highest)).await,
+        }
+    } else {
+        let welcome = shared.welcome(shared.core.lock().term(), None);
+        let _ = link.send(packed(&LinkMessage::from(welcome)));
+        read(&shared, From::Peer, &link, &mut reader, messages).await;
+    }
+    link.close();
+}
+
+async fn refuse(shared: &Shared, link: &LinkSender, error: v1::Error) {
+    let term = shared.core.lock().term();
+    let welcome = shared.welcome(term, Some(error));
+    let _ = link.send(packed(&LinkMessage::from(welcome)));
+    link.close();
+    let _ = timeout(PATIENCE, link.ended()).await;
+}
+
+/// Reads until the link ends, is silent for too long, or brings what it must not.
+async fn read(
+    shared: &Shared,
+    from: From,
+    link: &LinkSender,
+    reader: &mut LinkReader,
+    mut messages: Vec<Received>,
+) {
+    loop {
+        if handle(shared, from, link, &mut messages).is_err() {
+            return link.abort();
+        }
+        let silence: Duration = shared.heartbeat_limit;
+        match timeout(silence, reader.read(&mut messages)).await {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => return,
+            Ok(Err(_)) | Err(_) => return link.abort(),
+        }
+    }
+}
+
+/// Everything that one read brought, under one lock.
+fn handle(
+    shared: &Shared,
+    from: From,
+    link: &LinkSender,
+    messages: &mut Vec<Received>,
+) -> Result<(), ()> {
+    let mut for_core = Vec::with_capacity(messages.len());
+    let mut well_formed = true;
+    for received in messages.drain(..) {
+        match LinkMessage::decode(received.kind, received.body) {
+            Ok(LinkMessage::Ping(ping)) => {
+                let pong = v1::Pong { nonce: ping.nonce };
+                let _ = link.send(packed(&LinkMessage::from(pong)));
+            }
+            Ok(LinkMessage::Pong(_)) => {}
+            Ok(message) => for_core.push(message),
+            Err(_) => {
+                well_formed = false;
+                break;
+            }
+        }
+    }
+    if !for_core.is_empty() {
+        shared.act(|core, now, out| {
+            for message in for_core {
+                let handled = match from {
+                    From::Scheduler => core.from_scheduler(message, now, out),
+                    From::Peer => core.from_peer(message, now, out),
+                };
+                well_formed &= handled.is_ok();
+            }
+        });
+    }
+    if well_formed { Ok(()) } else { Err(()) }
+}

@@ -1,0 +1,105 @@
+//! The one thread that does I/O: listens, dials, reads, and carries out what the core asks for.
+
+mod handshake;
+mod incoming;
+mod outgoing;
+mod shared;
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use omniflow_link::{Address, Listener};
+use omniflow_wire::LinkMessage;
+use tokio::runtime::Builder;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+use crate::error::NodeError;
+use crate::ids::PeerIx;
+pub(crate) use shared::{Identity, Shared};
+
+const HOUSEKEEPING: Duration = Duration::from_secs(5);
+/// When the worker closes, its last messages have this long to leave.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// When accepting fails (no descriptor left, for instance), it is tried again after this.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Binds every address, then serves them on a thread of its own. Returns where it listens, with real ports.
+pub(crate) fn start(
+    shared: Arc<Shared>,
+    dials: UnboundedReceiver<PeerIx>,
+    listen: &[Address],
+) -> Result<(JoinHandle<()>, Vec<String>), NodeError> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let listeners = runtime.block_on(bind_all(listen))?;
+    let addresses = listeners
+        .iter()
+        .map(|listener| listener.address().to_string());
+    let addresses = addresses.collect();
+    let thread = std::thread::Builder::new()
+        .name("omniflow-io".to_owned())
+        .spawn(move || runtime.block_on(serve(shared, dials, listeners)))?;
+    Ok((thread, addresses))
+}
+
+async fn bind_all(listen: &[Address]) -> Result<Vec<Listener>, NodeError> {
+    let mut listeners = Vec::new();
+    for address in listen {
+        listeners.push(Listener::bind(address).await?);
+    }
+    Ok(listeners)
+}
+
+/// Runs until `Shared::stop`. What is spawned ends with the runtime.
+async fn serve(shared: Arc<Shared>, dials: UnboundedReceiver<PeerIx>, listeners: Vec<Listener>) {
+    for listener in listeners {
+        tokio::spawn(accept(Arc::clone(&shared), listener));
+    }
+    tokio::spawn(dial(Arc::clone(&shared), dials));
+    tokio::spawn(flush(Arc::clone(&shared)));
+    tokio::spawn(keep_house(Arc::clone(&shared)));
+    shared.stopped().await;
+    for link in shared.all_links() {
+        link.close();
+        // A peer that doesn't read loses what it did not take.
+        let _ = timeout(LAST_WORDS, link.ended()).await;
+    }
+}
+
+async fn accept(shared: Arc<Shared>, listener: Listener) {
+    loop {
+        match listener.accept().await {
+            Ok(socket) => {
+                tokio::spawn(incoming::serve(Arc::clone(&shared), socket));
+            }
+            Err(_) => sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+async fn dial(shared: Arc<Shared>, mut dials: UnboundedReceiver<PeerIx>) {
+    while let Some(peer) = dials.recv().await {
+        tokio::spawn(outgoing::keep(Arc::clone(&shared), peer));
+    }
+}
+
+/// Sends the events that gathered during a turn of the loop as one message.
+async fn flush(shared: Arc<Shared>) {
+    loop {
+        shared.events_wait().await;
+        let events = shared.core.lock().take_events(Instant::now());
+        if let Some(events) = events {
+            shared.to_scheduler(&LinkMessage::from(events));
+        }
+    }
+}
+
+async fn keep_house(shared: Arc<Shared>) {
+    let mut ticks = interval(HOUSEKEEPING);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        shared.act(|core, now, out| core.housekeeping(now, out));
+    }
+}

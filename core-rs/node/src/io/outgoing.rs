@@ -1,0 +1,114 @@
+//! Links that this worker dials, to the consumers of what it produces.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use omniflow_link::{LinkReader, LinkSender, Received, dial, open};
+use omniflow_wire::{LinkMessage, v1};
+use tokio::time::{sleep, timeout};
+
+use crate::ids::PeerIx;
+use crate::io::handshake::{self, PATIENCE};
+use crate::io::shared::{Shared, packed};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A peer that does not answer for this long is reported; dialling goes on.
+const REPORT_AFTER: Duration = Duration::from_millis(500);
+
+/// Keeps a link to a peer until nothing that was sent to it could be lost with the link.
+pub(crate) async fn keep(shared: Arc<Shared>, peer: PeerIx) {
+    let mut trouble = Trouble::default();
+    loop {
+        match connect(&shared, peer).await {
+            Ok((link, mut reader)) => {
+                trouble = Trouble::default();
+                shared.peer_up(peer, &link);
+                attend(&shared, &link, &mut reader).await;
+                link.abort();
+            }
+            Err(cause) => {
+                if trouble.is_to_be_reported() {
+                    shared.act(|core, _, out| core.peer_unreachable(peer, cause, out));
+                }
+            }
+        }
+        if !shared.peer_down(peer) {
+            return;
+        }
+        sleep(trouble.pause()).await;
+    }
+}
+
+/// How long a peer has not answered.
+struct Trouble {
+    since: Instant,
+    next_pause: Duration,
+    reported: bool,
+}
+
+impl Default for Trouble {
+    fn default() -> Self {
+        Self {
+            since: Instant::now(),
+            next_pause: FIRST_PAUSE,
+            reported: false,
+        }
+    }
+}
+
+impl Trouble {
+    /// Once per outage.
+    fn is_to_be_reported(&mut self) -> bool {
+        let due = !self.reported && self.since.elapsed() >= REPORT_AFTER;
+        self.reported |= due;
+        due
+    }
+
+    fn pause(&mut self) -> Duration {
+        let pause = self.next_pause;
+        self.next_pause = (pause * 2).min(LONGEST_PAUSE);
+        pause
+    }
+}
+
+async fn connect(shared: &Shared, peer: PeerIx) -> Result<(LinkSender, LinkReader), String> {
+    let (name, incarnation, addresses) = shared.core.lock().peer(peer);
+    let socket = dial(&addresses, PATIENCE)
+        .await
+        .map_err(|error| format!("worker {name}: {error}"))?;
+    let (link, mut reader) = open(socket, shared.link_config);
+    let hello = LinkMessage::from(shared.identity.hello(&name, &incarnation));
+    let _ = link.send(packed(&hello));
+    let refused = match handshake::first(&mut reader, &mut Vec::new()).await {
+        Ok(LinkMessage::Welcome(v1::Welcome { error: None, .. })) => return Ok((link, reader)),
+        Ok(LinkMessage::Welcome(welcome)) => welcome.error.unwrap_or_default().message,
+        Ok(other) => format!("it answered a Hello with {}", other.name()),
+        Err(problem) => problem,
+    };
+    link.abort();
+    Err(format!("worker {name}: {refused}"))
+}
+
+/// Reads what the peer answers, and asks whether it is there when it is silent.
+async fn attend(shared: &Shared, link: &LinkSender, reader: &mut LinkReader) {
+    let mut messages: Vec<Received> = Vec::new();
+    let mut heard = Instant::now();
+    let mut nonce = 0;
+    loop {
+        match timeout(shared.heartbeat_limit / 4, reader.read(&mut messages)).await {
+            Ok(Ok(true)) => heard = Instant::now(),
+            Ok(Ok(false) | Err(_)) => return,
+            Err(_) if heard.elapsed() >= shared.heartbeat_limit => return,
+            Err(_) => {
+                nonce += 1;
+                let ping = LinkMessage::from(v1::Ping { nonce });
+                if link.send(packed(&ping)).is_err() {
+                    return;
+                }
+            }
+        }
+        // Consumers have nothing to say yet but Pong.
+        messages.clear();
+    }
+}

@@ -1,0 +1,227 @@
+//! What the I/O thread and the engines' threads share: the core, the links, and how one wakes the other.
+
+use std::hash::{Hash, Hasher};
+use std::time::{Duration, Instant};
+
+use omniflow_link::{LinkConfig, LinkError, LinkSender, Message};
+use omniflow_wire::{LinkMessage, v1};
+use parking_lot::{Condvar, Mutex};
+use rustc_hash::{FxHashMap, FxHasher};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::core::{Core, Outputs, Target};
+use crate::ids::PeerIx;
+
+/// Who this worker is.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) cluster: String,
+    pub(crate) name: String,
+    pub(crate) incarnation: String,
+}
+
+/// The links that messages can go out on.
+#[derive(Debug, Default)]
+struct Outlets {
+    /// With a number that tells one link of a scheduler from the next.
+    scheduler: Option<(u64, LinkSender)>,
+    peers: FxHashMap<PeerIx, LinkSender>,
+    scheduler_links: u64,
+}
+
+/// See the module. Lock order: `core`, then `outlets`; neither is held while bytes move.
+pub(crate) struct Shared {
+    pub(crate) core: Mutex<Core>,
+    pub(crate) identity: Identity,
+    pub(crate) link_config: LinkConfig,
+    pub(crate) heartbeat_limit: Duration,
+    outlets: Mutex<Outlets>,
+    dial: UnboundedSender<PeerIx>,
+    events: Notify,
+    stop: Notify,
+    drained: Condvar,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        core: Core,
+        identity: Identity,
+        link_config: LinkConfig,
+        heartbeat_limit: Duration,
+        dial: UnboundedSender<PeerIx>,
+    ) -> Self {
+        Self {
+            core: Mutex::new(core),
+            identity,
+            link_config,
+            heartbeat_limit,
+            outlets: Mutex::default(),
+            dial,
+            events: Notify::new(),
+            stop: Notify::new(),
+            drained: Condvar::new(),
+        }
+    }
+
+    // --- carrying out -----------------------------------------------------------------------------------------------
+
+    /// One step of the core, and what follows from it.
+    pub(crate) fn act<T>(&self, step: impl FnOnce(&mut Core, Instant, &mut Outputs) -> T) -> T {
+        let mut out = Outputs::default();
+        let result = step(&mut self.core.lock(), Instant::now(), &mut out);
+        self.carry_out(out);
+        result
+    }
+
+    fn carry_out(&self, mut out: Outputs) {
+        out.wake_all();
+        for peer in out.dial {
+            // It fails only when the I/O thread has ended, and then nobody needs the peer.
+            let _ = self.dial.send(peer);
+        }
+        for batch in out.sends.chunk_by(|(one, _), (next, _)| one == next) {
+            if let Some((target, _)) = batch.first() {
+                self.transmit(*target, batch);
+            }
+        }
+        if out.flush {
+            self.events.notify_one();
+        }
+        if out.drained {
+            self.drained.notify_all();
+        }
+    }
+
+    fn transmit(&self, target: Target, batch: &[(Target, LinkMessage)]) {
+        let outlets = self.outlets.lock();
+        let link = match target {
+            Target::Scheduler => outlets.scheduler.as_ref().map(|(_, link)| link.clone()),
+            Target::Peer(peer) => outlets.peers.get(&peer).cloned(),
+        };
+        drop(outlets);
+        // Without a link, what matters is retained and goes when there is one.
+        if let Some(link) = link {
+            let sent = link.send_all(batch.iter().map(|(_, message)| packed(message)));
+            if let Err(LinkError::QueueFull { .. }) = sent {
+                // The peer doesn't read. Its reader task notices the end, dials again and resends.
+                link.abort();
+            }
+        }
+    }
+
+    pub(crate) fn to_scheduler(&self, message: &LinkMessage) {
+        self.transmit(Target::Scheduler, &[(Target::Scheduler, message.clone())]);
+    }
+
+    // --- links ------------------------------------------------------------------------------------------------------
+
+    /// Makes this the scheduler's link, unless a higher term was seen: then that one is returned.
+    ///
+    /// Welcome, outlet and core change together, so that no message of another thread gets before the Welcome or lost.
+    pub(crate) fn scheduler_up(&self, term: u64, link: &LinkSender) -> Result<u64, u64> {
+        self.act(|core, now, out| {
+            core.scheduler_connected(term, now, out)?;
+            let welcome = LinkMessage::from(self.welcome(term, None));
+            // A link that broke already is noticed by its reader.
+            let _ = link.send(packed(&welcome));
+            let mut outlets = self.outlets.lock();
+            outlets.scheduler_links += 1;
+            let number = outlets.scheduler_links;
+            if let Some((_, old)) = outlets.scheduler.replace((number, link.clone())) {
+                old.abort();
+            }
+            Ok(number)
+        })
+    }
+
+    /// The scheduler's link ended; nothing happens when another one has replaced it.
+    pub(crate) fn scheduler_down(&self, number: u64) {
+        let mut core = self.core.lock();
+        let mut outlets = self.outlets.lock();
+        if matches!(outlets.scheduler, Some((current, _)) if current == number) {
+            outlets.scheduler = None;
+            core.scheduler_lost();
+        }
+    }
+
+    pub(crate) fn peer_up(&self, peer: PeerIx, link: &LinkSender) {
+        self.act(|core, now, out| {
+            self.outlets.lock().peers.insert(peer, link.clone());
+            core.peer_connected(peer, now, out);
+        });
+    }
+
+    /// Whether to dial it again.
+    pub(crate) fn peer_down(&self, peer: PeerIx) -> bool {
+        let mut core = self.core.lock();
+        self.outlets.lock().peers.remove(&peer);
+        core.peer_lost(peer)
+    }
+
+    pub(crate) fn all_links(&self) -> Vec<LinkSender> {
+        let outlets = self.outlets.lock();
+        let scheduler = outlets.scheduler.iter().map(|(_, link)| link);
+        scheduler.chain(outlets.peers.values()).cloned().collect()
+    }
+
+    pub(crate) fn welcome(&self, term: u64, error: Option<v1::Error>) -> v1::Welcome {
+        v1::Welcome {
+            protocol: omniflow_wire::PROTOCOL,
+            name: self.identity.name.clone(),
+            incarnation: self.identity.incarnation.clone(),
+            term,
+            error,
+        }
+    }
+
+    // --- waiting ----------------------------------------------------------------------------------------------------
+
+    pub(crate) async fn events_wait(&self) {
+        self.events.notified().await;
+    }
+
+    pub(crate) async fn stopped(&self) {
+        self.stop.notified().await;
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stop.notify_one();
+    }
+
+    /// Whether everything was finished within `timeout`.
+    pub(crate) fn wait_drained(&self, timeout: Duration) -> bool {
+        let until = Instant::now().checked_add(timeout);
+        let mut core = self.core.lock();
+        while !core.drained() {
+            match until {
+                Some(until) if Instant::now() >= until => return false,
+                Some(until) => drop(self.drained.wait_until(&mut core, until)),
+                None => self.drained.wait(&mut core),
+            }
+        }
+        true
+    }
+}
+
+/// A message as the link wants it. Control messages keep their order; frames keep it per job and edge, so that they get
+/// past each other's bulk.
+pub(crate) fn packed(message: &LinkMessage) -> Message {
+    let stream = match message {
+        LinkMessage::Frame(frame) => frame_stream(&frame.header),
+        _ => 0,
+    };
+    let (kind, head, body) = message.encode();
+    Message {
+        kind,
+        stream,
+        head,
+        body,
+    }
+}
+
+fn frame_stream(header: &v1::FrameHeader) -> u32 {
+    let mut hasher = FxHasher::default();
+    (header.job, header.edge, &header.key).hash(&mut hasher);
+    (hasher.finish() >> 32) as u32 | 1
+}

@@ -1,0 +1,141 @@
+//! A worker's data path, as the worker holds it.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use omniflow_link::{Address, LinkConfig};
+use omniflow_wire::v1;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use tokio::sync::mpsc::unbounded_channel;
+
+use crate::core::Core;
+use crate::error::NodeError;
+use crate::handle::Ready;
+use crate::io::{self, Identity, Shared};
+use crate::ready::ReadyQueue;
+
+/// Bounds and names.
+#[derive(Debug, Clone)]
+pub struct NodeConfig {
+    /// The cluster's name; peers of another one are refused.
+    pub cluster: String,
+    /// The most bytes of sent frames that are kept for consumers, over all jobs.
+    pub retention_bytes: usize,
+    /// A peer that is silent for longer is gone.
+    pub heartbeat_limit: Duration,
+}
+
+/// Links, resolvers and ready queues of one worker. Listens once made.
+pub struct Node {
+    shared: Arc<Shared>,
+    addresses: Vec<String>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Node {
+    /// Listens at every address, for the worker that `info` describes.
+    pub fn new(
+        info: &v1::WorkerInfo,
+        listen: &[Address],
+        config: &NodeConfig,
+    ) -> Result<Self, NodeError> {
+        if info.name.is_empty() {
+            return Err(NodeError::InvalidArgument(
+                "WorkerInfo.name is empty: a worker needs a name that is unique in its cluster"
+                    .to_owned(),
+            ));
+        }
+        if config.heartbeat_limit.is_zero() {
+            return Err(NodeError::InvalidArgument(
+                "heartbeat_limit is 0: every link would end at once".to_owned(),
+            ));
+        }
+        let roles = info.roles.iter();
+        let queues: FxHashMap<String, Arc<ReadyQueue>> = roles
+            .map(|role| (role.name.clone(), Arc::default()))
+            .collect();
+        let identity = Identity {
+            cluster: config.cluster.clone(),
+            name: info.name.clone(),
+            incarnation: info.incarnation.clone(),
+        };
+        let core = Core::new(
+            &info.name,
+            &info.incarnation,
+            queues,
+            config.retention_bytes,
+        );
+        let link_config = LinkConfig {
+            // What waits is retained too, and may wait twice after a resend.
+            max_queued_bytes: config.retention_bytes.saturating_mul(4).max(64 << 20),
+            ..LinkConfig::default()
+        };
+        let (dial, dials) = unbounded_channel();
+        let limit = config.heartbeat_limit;
+        let shared = Arc::new(Shared::new(core, identity, link_config, limit, dial));
+        let (thread, addresses) = io::start(Arc::clone(&shared), dials, listen)?;
+        Ok(Self {
+            shared,
+            addresses,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Where it listens, with real port numbers.
+    pub fn addresses(&self) -> &[String] {
+        &self.addresses
+    }
+
+    /// The ready queue of a role that `info` named.
+    pub fn ready(&self, role: &str) -> Result<Ready, NodeError> {
+        let core = self.shared.core.lock();
+        let queue = core.queue(role).ok_or_else(|| {
+            NodeError::InvalidArgument(format!(
+                "this worker has no role {role:?}; its WorkerInfo names: {}",
+                core.roles().join(", ")
+            ))
+        })?;
+        Ok(Ready {
+            shared: Arc::clone(&self.shared),
+            queue,
+        })
+    }
+
+    /// Take nothing new; finish what is bound. The scheduler is told.
+    pub fn drain(&self) {
+        self.shared.act(|core, _, out| core.drain(true, out));
+    }
+
+    /// Whether everything was finished, and released by the scheduler, within `timeout`.
+    pub fn wait_drained(&self, timeout: Duration) -> bool {
+        self.shared.wait_drained(timeout)
+    }
+
+    /// Whether it was asked to leave, by the scheduler or by `drain`.
+    pub fn draining(&self) -> bool {
+        self.shared.core.lock().draining()
+    }
+
+    /// Counters and gauges, by name.
+    pub fn stats(&self) -> Vec<(&'static str, u64)> {
+        self.shared.core.lock().stats()
+    }
+
+    /// Cancels what runs, sends what is queued, closes the links. Closing twice is harmless.
+    pub fn close(&self) {
+        self.shared.core.lock().close();
+        self.shared.stop();
+        if let Some(thread) = self.thread.lock().take() {
+            // It ends in an error only if it panicked, which has nothing to add to being closed.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

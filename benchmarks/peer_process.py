@@ -1,0 +1,70 @@
+"""A peer's script in its own environment, which takes orders (see peers/README.md)."""
+
+import json
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Peer:
+    """Starts on entering and ends on leaving."""
+
+    def __init__(self, environment: Path, script: str) -> None:
+        self.python = environment / "bin" / "python"
+        self._script = script
+        self.name = ""
+
+    @property
+    def missing(self) -> str:
+        """Why it cannot run; empty when it can."""
+        return "" if self.python.exists() else "not set up: make bench-peers"
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            [str(self.python), self._script],
+            cwd=ROOT / "benchmarks" / "peers",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.name = self._answer()["ready"]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+    def order(self, **order: Any) -> dict[str, Any]:
+        """One measurement. Raises RuntimeError when the peer has ended."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                answer: dict[str, Any] = json.loads(line)
+                return answer
+        raise RuntimeError(f"{self._script} ended with status {self._process.wait()}")
+
+
+def sglang_omni() -> Peer:
+    """Its three-process pipeline."""
+    return Peer(ROOT / ".peers" / "sglang-omni", "sglang_omni_stages.py")
+
+
+def mstar() -> Peer:
+    """Its conductor and three workers."""
+    return Peer(ROOT / ".peers" / "mstar", "mstar_nodes.py")

@@ -13,6 +13,8 @@ use crate::ids::{ClientId, FlowId, JobId, Micros};
 pub enum Event {
     /// A client submits a job; its inputs have been checked against the flow.
     Submit(Submission),
+    /// The registry shows workers with these roles: jobs that need them may wait for one.
+    RolesSeen(Vec<String>),
     /// A worker's link is up. A restarted worker has a new number.
     WorkerUp {
         /// Its number.

@@ -74,16 +74,22 @@ impl Fleet {
         names
     }
 
+    /// Some worker has registered these roles.
+    pub(crate) fn see(&mut self, roles: &[String]) {
+        for role in roles {
+            let role = self.role(role);
+            self.roles[role.0 as usize].seen = true;
+        }
+    }
+
     pub(crate) fn add(
         &mut self,
         worker: WorkerId,
         name: Arc<str>,
         roles: &[String],
     ) -> Vec<RoleId> {
+        self.see(roles);
         let roles: Vec<RoleId> = roles.iter().map(|role| self.role(role)).collect();
-        for role in &roles {
-            self.roles[role.0 as usize].seen = true;
-        }
         self.living.insert(
             worker,
             WorkerView {

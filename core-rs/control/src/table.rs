@@ -122,6 +122,7 @@ impl Control {
     pub fn step(&mut self, event: Event, now: Micros, effects: &mut Vec<Effect>) {
         match event {
             Event::Submit(submission) => self.submit(submission, now, effects),
+            Event::RolesSeen(roles) => self.fleet.see(&roles),
             Event::WorkerUp {
                 worker,
                 name,

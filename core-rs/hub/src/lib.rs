@@ -1,1 +1,32 @@
-//! The scheduler's data path: clients and worker links around control.
+//! The scheduler's data path: clients and worker links around `control`.
+//!
+//! - `hub`: the handle that the scheduler process holds: one thread with the links, one lock around the state.
+//! - `state`: that state; `execute` carries out what the job table decides, `incoming` takes what workers say.
+//! - `submit` with `value_check`: whether a request fits its flow. `job_data`: inputs and results of the jobs.
+//! - `clients` with `take`: what each client still has to be told, read from cursors.
+//! - `workers`: who is known. `membership`: who joins and leaves. `worker_link`: dialling, heartbeats, death.
+//! - `flows`, `status`, `convert`: what their names say.
+
+mod clients;
+mod config;
+mod convert;
+mod error;
+mod execute;
+mod flows;
+mod hub;
+mod incoming;
+mod job_data;
+mod membership;
+mod state;
+mod status;
+mod submit;
+mod take;
+mod value_check;
+mod wake;
+mod worker_link;
+mod workers;
+
+pub use config::HubConfig;
+pub use convert::{job_id, job_name};
+pub use error::HubError;
+pub use hub::Hub;

@@ -1,0 +1,153 @@
+//! What each client still has to be told. No frames are queued here: subscriptions hold cursors into the jobs' results,
+//! so that a slow client costs no memory.
+
+use std::collections::VecDeque;
+
+use omniflow_control::JobId;
+use omniflow_wire::v1;
+use rustc_hash::{FxHashMap, FxHashSet};
+use slab::Slab;
+
+/// One client's interest in one job.
+pub(crate) struct Subscription {
+    pub(crate) client: u64,
+    pub(crate) tag: u64,
+    pub(crate) job: JobId,
+    /// `Accepted` still has to be sent; whether the job had existed before.
+    pub(crate) accepted: Option<bool>,
+    /// By result: the next sequence number.
+    pub(crate) cursors: Box<[u64]>,
+    /// Into the job's progress, for those who asked.
+    pub(crate) progress: Option<usize>,
+    /// It is in its client's queue.
+    pub(crate) queued: bool,
+}
+
+/// Something that a client is to be told.
+pub(crate) enum Entry {
+    /// An event that belongs to no subscription.
+    Event(Box<v1::JobEvent>),
+    /// A subscription has news.
+    News(usize),
+}
+
+#[derive(Default)]
+struct Client {
+    queue: VecDeque<Entry>,
+    subscriptions: FxHashSet<usize>,
+    /// It has been named by `ready`, or will be, and `take` has not emptied it since.
+    announced: bool,
+}
+
+/// All open clients.
+#[derive(Default)]
+pub(crate) struct Clients {
+    open: FxHashMap<u64, Client>,
+    subscriptions: Slab<Subscription>,
+    last: u64,
+    ready: Vec<u64>,
+    signalled: bool,
+}
+
+impl Clients {
+    pub(crate) fn open(&mut self) -> u64 {
+        self.last += 1;
+        self.open.insert(self.last, Client::default());
+        self.last
+    }
+
+    pub(crate) fn is_open(&self, client: u64) -> bool {
+        self.open.contains_key(&client)
+    }
+
+    /// Forgets the client; returns its subscriptions, which no longer exist, with their jobs.
+    pub(crate) fn close(&mut self, client: u64) -> Vec<(JobId, usize)> {
+        let Some(client) = self.open.remove(&client) else {
+            return Vec::new();
+        };
+        client
+            .subscriptions
+            .into_iter()
+            .map(|id| (self.subscriptions.remove(id).job, id))
+            .collect()
+    }
+
+    pub(crate) fn subscribe(&mut self, subscription: Subscription) -> usize {
+        let client = subscription.client;
+        let id = self.subscriptions.insert(subscription);
+        if let Some(client) = self.open.get_mut(&client) {
+            client.subscriptions.insert(id);
+        }
+        id
+    }
+
+    pub(crate) fn unsubscribe(&mut self, id: usize) {
+        let subscription = self.subscriptions.remove(id);
+        if let Some(client) = self.open.get_mut(&subscription.client) {
+            client.subscriptions.remove(&id);
+        }
+    }
+
+    pub(crate) fn subscription(&mut self, id: usize) -> Option<&mut Subscription> {
+        self.subscriptions.get_mut(id)
+    }
+
+    /// The subscription has something for its client.
+    pub(crate) fn news(&mut self, id: usize) {
+        let Some(subscription) = self.subscriptions.get_mut(id) else {
+            return;
+        };
+        if !std::mem::replace(&mut subscription.queued, true) {
+            let client = subscription.client;
+            self.push(client, Entry::News(id));
+        }
+    }
+
+    pub(crate) fn tell(&mut self, client: u64, event: v1::JobEvent) {
+        self.push(client, Entry::Event(Box::new(event)));
+    }
+
+    fn push(&mut self, id: u64, entry: Entry) {
+        let Some(client) = self.open.get_mut(&id) else {
+            return;
+        };
+        client.queue.push_back(entry);
+        if !std::mem::replace(&mut client.announced, true) {
+            self.ready.push(id);
+        }
+    }
+
+    /// The next thing for a client; none once it has been told everything.
+    pub(crate) fn pop(&mut self, id: u64) -> Option<Entry> {
+        let client = self.open.get_mut(&id)?;
+        let entry = client.queue.pop_front();
+        if entry.is_none() {
+            client.announced = false;
+        }
+        entry
+    }
+
+    /// There was no room for all of it: it goes behind what others of the same client have to say.
+    pub(crate) fn put_back(&mut self, id: usize) {
+        if let Some(client) = self
+            .subscriptions
+            .get(id)
+            .and_then(|subscription| self.open.get_mut(&subscription.client))
+        {
+            client.queue.push_back(Entry::News(id));
+        }
+    }
+
+    /// Clients with something to take; each once until it has been emptied.
+    pub(crate) fn take_ready(&mut self) -> Vec<u64> {
+        self.signalled = false;
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.retain(|client| self.open.contains_key(client));
+        ready
+    }
+
+    /// Whether whoever waits must be woken: once until `take_ready`.
+    pub(crate) fn must_signal(&mut self) -> bool {
+        !self.ready.is_empty() && !std::mem::replace(&mut self.signalled, true)
+    }
+}

@@ -1,0 +1,307 @@
+//! The handle that the scheduler process holds, and the thread behind it.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use omniflow_control::{Code, Event, Fault, JobId, Micros};
+use omniflow_link::Address;
+use omniflow_wire::v1;
+use parking_lot::{Condvar, Mutex};
+use prost::Message;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Notify;
+
+use crate::config::HubConfig;
+use crate::error::HubError;
+use crate::flows::NewFlow;
+use crate::state::State;
+use crate::wake::Wake;
+use crate::worker_link::{Target, keep_up};
+
+/// How long a closing hub lets its links say goodbye.
+const FAREWELL: Duration = Duration::from_millis(300);
+
+/// What the hub's thread and its callers share.
+pub(crate) struct Shared {
+    pub(crate) config: HubConfig,
+    state: Mutex<State>,
+    started: Instant,
+    wake: Wake,
+    idle: Condvar,
+    timer: Notify,
+    stop: Notify,
+}
+
+impl Shared {
+    fn now(&self) -> Micros {
+        Micros(self.started.elapsed().as_micros() as u64)
+    }
+
+    /// One turn: `work` under the lock, then one write for each link and one wake-up for whoever waits for clients.
+    pub(crate) fn turn<R>(&self, work: impl FnOnce(&mut State, Micros) -> R) -> R {
+        let mut state = self.state.lock();
+        let result = work(&mut state, self.now());
+        let afterwards = state.settle();
+        drop(state);
+        if afterwards.wake_clients {
+            self.wake.set();
+        }
+        if afterwards.rearm_timer {
+            self.timer.notify_one();
+        }
+        if afterwards.idle {
+            self.idle.notify_all();
+        }
+        result
+    }
+
+    /// Tells the job table of the time whenever something is due, and sleeps in between.
+    async fn keep_time(&self) {
+        loop {
+            let due = self.state.lock().arm();
+            let rearmed = self.timer.notified();
+            match due {
+                None => rearmed.await,
+                Some(due) => {
+                    let at = tokio::time::Instant::from_std(self.started + due.as_duration());
+                    if tokio::time::timeout_at(at, rearmed).await.is_err() {
+                        self.turn(|state, now| state.step(Event::Tick, now));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn say_goodbye(&self) {
+        self.turn(|state, _| state.workers.lines().for_each(|line| line.close()));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let _ = tokio::time::timeout(FAREWELL, async {
+            while self.state.lock().workers.lines().any(|line| line.is_busy()) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+    }
+}
+
+/// Clients and worker links around the job table. Every call returns at once, but `close`.
+pub struct Hub {
+    shared: Arc<Shared>,
+    runtime: Handle,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Hub {
+    /// Starts the hub's thread.
+    pub fn new(config: HubConfig) -> Result<Self, HubError> {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State::new(config.clone())?),
+            config,
+            started: Instant::now(),
+            wake: Wake::new()?,
+            idle: Condvar::new(),
+            timer: Notify::new(),
+            stop: Notify::new(),
+        });
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(HubError::io("starting the hub's event loop"))?;
+        let handle = runtime.handle().clone();
+        let thread = {
+            let shared = shared.clone();
+            let builder = thread::Builder::new().name("omniflow-hub".to_owned());
+            builder
+                .spawn(move || run(&runtime, &shared))
+                .map_err(HubError::io("starting the hub's thread"))?
+        };
+        Ok(Self {
+            shared,
+            runtime: handle,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// An eventfd, readable while `ready_clients` would return something.
+    pub fn fileno(&self) -> RawFd {
+        self.shared.wake.fileno()
+    }
+
+    /// A new client.
+    pub fn open_client(&self) -> u64 {
+        self.shared.turn(|state, _| state.clients.open())
+    }
+
+    /// The client's call is over: its jobs that nobody else owns and that are not detached are cancelled.
+    pub fn close_client(&self, client: u64) {
+        self.shared
+            .turn(|state, now| state.close_client(client, now));
+    }
+
+    /// Takes in a serialized `ClientBatch`.
+    pub fn send(&self, client: u64, batch: &[u8]) -> Result<(), HubError> {
+        let batch = v1::ClientBatch::decode(Bytes::copy_from_slice(batch))
+            .map_err(HubError::wire("ClientBatch"))?;
+        self.shared.turn(|state, now| {
+            if !state.clients.is_open(client) {
+                return Err(HubError::UnknownClient(client));
+            }
+            for message in batch.messages {
+                state.request(client, message, now);
+            }
+            Ok(())
+        })
+    }
+
+    /// Clients with something to take; resets the eventfd. Each is named once until `take` has emptied it.
+    pub fn ready_clients(&self) -> Vec<u64> {
+        self.shared.wake.reset();
+        self.shared.turn(|state, _| state.clients.take_ready())
+    }
+
+    /// A serialized `EventBatch` of about `max_bytes` at most; empty when nothing is left.
+    pub fn take(&self, client: u64, max_bytes: usize) -> Vec<u8> {
+        self.shared.turn(|state, _| state.take(client, max_bytes))
+    }
+
+    /// Validates a serialized `Flow` and makes it the newest of its name. Returns its version and whether it was known.
+    pub fn put_flow(&self, flow: &[u8]) -> Result<(Bytes, bool), HubError> {
+        let new = NewFlow::parse(flow)?;
+        Ok(self.shared.turn(|state, _| state.put_flow(new)))
+    }
+
+    /// The newest version of every flow, serialized, by name.
+    pub fn flows(&self) -> Vec<Bytes> {
+        self.shared.turn(|state, _| state.flows.serialized())
+    }
+
+    /// The registry shows this serialized `WorkerInfo`: it is dialled when it is new.
+    pub fn worker_seen(&self, info: &[u8]) -> Result<(), HubError> {
+        let info = v1::WorkerInfo::decode(info).map_err(HubError::wire("WorkerInfo"))?;
+        let addresses = info.addresses.iter().map(|address| address.parse());
+        let addresses = addresses
+            .collect::<Result<Vec<Address>, _>>()
+            .map_err(|error| HubError::Wire {
+                what: "WorkerInfo",
+                cause: error.to_string(),
+            })?;
+        let target = Target {
+            name: info.name.clone(),
+            incarnation: info.incarnation.clone(),
+            addresses,
+        };
+        let new = self.shared.turn(|state, now| state.worker_seen(info, now));
+        if new {
+            let task = self
+                .runtime
+                .spawn(keep_up(self.shared.clone(), target.clone()))
+                .abort_handle();
+            self.shared.turn(
+                |state, _| match state.seat(&target.name, &target.incarnation) {
+                    Some(seat) => seat.task = Some(task),
+                    None => task.abort(),
+                },
+            );
+        }
+        Ok(())
+    }
+
+    /// The registration vanished. With a living link this changes nothing (rule 13).
+    pub fn worker_gone(&self, name: &str, incarnation: &str) {
+        self.shared
+            .turn(|state, _| state.worker_gone(name, incarnation));
+    }
+
+    /// The worker finishes what it has and leaves. Returns its outstanding activations.
+    pub fn drain_worker(&self, name: &str) -> Result<u32, HubError> {
+        self.shared.turn(|state, now| state.drain_worker(name, now))
+    }
+
+    /// A serialized `ClusterStatus`; the registry's part of it is the edge's to fill in.
+    pub fn cluster_status(&self) -> Vec<u8> {
+        self.shared
+            .turn(|state, now| state.cluster_status(now))
+            .encode_to_vec()
+    }
+
+    /// A serialized `JobStatus`; none when the job is not known.
+    pub fn job_status(&self, job: &str) -> Option<Vec<u8>> {
+        self.shared
+            .turn(|state, now| state.job_status(job, now))
+            .map(|status| status.encode_to_vec())
+    }
+
+    /// A serialized `ListResponse` to a serialized `ListRequest`.
+    pub fn list_jobs(&self, request: &[u8]) -> Result<Vec<u8>, HubError> {
+        let request = v1::ListRequest::decode(request).map_err(HubError::wire("ListRequest"))?;
+        Ok(self
+            .shared
+            .turn(|state, now| state.list_jobs(&request, now))
+            .encode_to_vec())
+    }
+
+    /// Verifies the job table's invariants. For tests, and when idle.
+    pub fn check(&self) -> Result<(), String> {
+        self.shared.turn(|state, _| state.control.check())
+    }
+
+    /// Refuses new jobs, waits for running ones up to `timeout`, fails the rest, closes the links. Harmless when done
+    /// before.
+    pub fn close(&self, timeout: Duration) {
+        let Some(thread) = self.thread.lock().take() else {
+            return;
+        };
+        self.shared.turn(|state, now| state.step(Event::Close, now));
+        let until = Instant::now() + timeout;
+        let mut state = self.shared.state.lock();
+        while state.control.jobs().any(|job| !job.outcome.is_ended()) {
+            if self.shared.idle.wait_until(&mut state, until).timed_out() {
+                break;
+            }
+        }
+        drop(state);
+        self.fail_the_rest();
+        self.shared.stop.notify_one();
+        // The thread ends by itself; if it panicked there is nothing left to close.
+        let _ = thread.join();
+    }
+
+    fn fail_the_rest(&self) {
+        self.shared.turn(|state, now| {
+            let running = state.control.jobs().filter(|job| !job.outcome.is_ended());
+            for job in running.map(|job| job.id).collect::<Vec<JobId>>() {
+                let message = "the scheduler was shut down before the job was done";
+                let mut fault = Fault::new(
+                    Code::Unavailable,
+                    message,
+                    "submit it again when the scheduler is back",
+                );
+                fault.retry_after_ms = 1_000;
+                state.step(
+                    Event::Failed {
+                        job,
+                        fault: Box::new(fault),
+                    },
+                    now,
+                );
+            }
+        });
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.close(Duration::ZERO);
+    }
+}
+
+fn run(runtime: &Runtime, shared: &Shared) {
+    runtime.block_on(async {
+        tokio::select! {
+            () = shared.keep_time() => {}
+            () = shared.stop.notified() => {}
+        }
+        shared.say_goodbye().await;
+    });
+}

@@ -1,0 +1,226 @@
+//! Inputs and results of the jobs: what the scheduler carries.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use omniflow_control::NodeState;
+use omniflow_flow::{Destination, EdgeId, Graph, Item, NodeId, Origin, PortIx, Resolver};
+use omniflow_wire::{Frame, v1};
+
+/// Below this, a frame is copied out of the buffer it came in: else a few bytes would keep that whole buffer alive.
+const COPY_BELOW: usize = 4_096;
+
+/// A frame's content, kept for long.
+pub(crate) fn keep(payload: Bytes) -> Bytes {
+    if payload.len() < COPY_BELOW {
+        Bytes::copy_from_slice(&payload)
+    } else {
+        payload
+    }
+}
+
+/// What a job brought for one input of its flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum InputData {
+    /// The frame of a plain input.
+    Plain(Bytes),
+    /// All frames of a stream.
+    Stream(Vec<Bytes>),
+    /// An optional input that was left out.
+    Closed,
+}
+
+/// What a job needs while it runs; dropped at its end.
+pub(crate) struct Running {
+    pub(crate) inputs: Vec<InputData>,
+    pub(crate) parameters: BTreeMap<String, v1::Value>,
+    pub(crate) resolver: Resolver<Bytes>,
+}
+
+/// What came of one result. Frames are kept from `base` on.
+#[derive(Debug, Default)]
+pub(crate) struct ResultLog {
+    base: u64,
+    frames: VecDeque<Bytes>,
+    mark: Option<(v1::Mark, u64)>,
+}
+
+impl ResultLog {
+    pub(crate) fn push(&mut self, item: Item<Bytes>) {
+        match item {
+            Item::Frame { payload, .. } => self.frames.push_back(payload),
+            Item::End { count } => self.mark = Some((v1::Mark::End, count)),
+            Item::Closed => self.mark = Some((v1::Mark::Closed, 0)),
+        }
+    }
+
+    /// Drops every frame up to and with `seq`.
+    pub(crate) fn ack(&mut self, seq: u64) {
+        while self.base <= seq && self.frames.pop_front().is_some() {
+            self.base += 1;
+        }
+    }
+
+    /// What a reader at `cursor` sees next, and where its cursor is then. The mark counts as the frame after the last.
+    pub(crate) fn read(&self, port: u32, cursor: u64) -> Option<(v1::ResultFrame, u64)> {
+        let seq = cursor.max(self.base);
+        let end = self.base + self.frames.len() as u64;
+        let mut frame = v1::ResultFrame {
+            port,
+            seq,
+            ..Default::default()
+        };
+        if let Some(payload) = self.frames.get((seq - self.base) as usize) {
+            frame.payload = payload.clone();
+        } else {
+            let (mark, count) = self.mark.filter(|_| seq == end)?;
+            frame.mark = mark.into();
+            frame.count = count;
+        }
+        Some((frame, seq + 1))
+    }
+}
+
+/// The scheduler's part of one job.
+pub(crate) struct JobData {
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) running: Option<Running>,
+    pub(crate) results: Box<[ResultLog]>,
+    /// Steps of attempts, from when somebody first asked for progress.
+    pub(crate) progress: Vec<(u32, NodeState)>,
+    pub(crate) wants_progress: bool,
+    pub(crate) subscribers: Vec<usize>,
+}
+
+impl JobData {
+    pub(crate) fn new(
+        graph: Arc<Graph>,
+        inputs: Vec<InputData>,
+        parameters: BTreeMap<String, v1::Value>,
+    ) -> Self {
+        let resolver = Resolver::with_results(graph.clone());
+        Self {
+            results: graph
+                .results()
+                .iter()
+                .map(|_| ResultLog::default())
+                .collect(),
+            graph,
+            running: Some(Running {
+                inputs,
+                parameters,
+                resolver,
+            }),
+            progress: Vec::new(),
+            wants_progress: false,
+            subscribers: Vec::new(),
+        }
+    }
+
+    /// The frames of the job's inputs that a node reads, in the order in which they are sent.
+    pub(crate) fn frames_into(&self, job: u64, node: u32, term: u64) -> Vec<Frame> {
+        let Some(running) = &self.running else {
+            return Vec::new();
+        };
+        let mut frames = Vec::new();
+        for (port, input) in running.inputs.iter().enumerate() {
+            for edge in self.graph.edges_from(Origin::Input {
+                port: PortIx(port as u32),
+            }) {
+                if leads_to(&self.graph, *edge, NodeId(node)) {
+                    let header = v1::FrameHeader {
+                        job,
+                        edge: edge.0,
+                        term,
+                        ..Default::default()
+                    };
+                    input.frames(&header, &mut frames);
+                }
+            }
+        }
+        frames
+    }
+}
+
+impl InputData {
+    fn frames(&self, header: &v1::FrameHeader, frames: &mut Vec<Frame>) {
+        let mark = |mark: v1::Mark, count| {
+            let header = v1::FrameHeader {
+                mark: mark.into(),
+                count,
+                ..header.clone()
+            };
+            Frame {
+                header,
+                payload: Bytes::new(),
+            }
+        };
+        match self {
+            Self::Plain(payload) => frames.push(Frame {
+                header: header.clone(),
+                payload: payload.clone(),
+            }),
+            Self::Closed => frames.push(mark(v1::Mark::Closed, 0)),
+            Self::Stream(payloads) => {
+                for (seq, payload) in payloads.iter().enumerate() {
+                    let header = v1::FrameHeader {
+                        seq: seq as u64,
+                        ..header.clone()
+                    };
+                    frames.push(Frame {
+                        header,
+                        payload: payload.clone(),
+                    });
+                }
+                frames.push(mark(v1::Mark::End, payloads.len() as u64));
+            }
+        }
+    }
+}
+
+fn leads_to(graph: &Graph, edge: EdgeId, wanted: NodeId) -> bool {
+    graph
+        .edge(edge)
+        .is_some_and(|edge| matches!(edge.to, Destination::Node { node, .. } if node == wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(seq: u64) -> Item<Bytes> {
+        Item::Frame {
+            seq,
+            payload: Bytes::from(vec![seq as u8]),
+        }
+    }
+
+    #[test]
+    fn a_reader_sees_every_frame_and_the_mark_once() {
+        let mut log = ResultLog::default();
+        assert!(log.read(0, 0).is_none());
+        log.push(frame(0));
+        log.push(frame(1));
+        let (first, cursor) = log.read(0, 0).unwrap();
+        assert_eq!((first.seq, &first.payload[..], cursor), (0, &[0][..], 1));
+        let (_, cursor) = log.read(0, cursor).unwrap();
+        assert!(log.read(0, cursor).is_none());
+        log.push(Item::End { count: 2 });
+        let (mark, cursor) = log.read(0, cursor).unwrap();
+        assert_eq!((mark.mark(), mark.count, mark.seq), (v1::Mark::End, 2, 2));
+        assert!(log.read(0, cursor).is_none());
+    }
+
+    #[test]
+    fn what_was_acknowledged_is_gone_and_a_late_reader_starts_after_it() {
+        let mut log = ResultLog::default();
+        (0..4).for_each(|seq| log.push(frame(seq)));
+        log.ack(1);
+        assert_eq!(log.read(0, 0).unwrap().0.seq, 2);
+        log.ack(100);
+        assert!(log.read(0, 0).is_none());
+        log.push(Item::End { count: 4 });
+        assert_eq!(log.read(0, 0).unwrap().0.count, 4);
+    }
+}

@@ -1,0 +1,272 @@
+//! The hub's whole state. Whoever holds its lock takes one turn: something happened, what follows is done, and at the end
+//! each link gets one write and the waiting event loop one wake-up.
+
+use std::mem;
+
+use omniflow_control::{
+    ClientId, Control, Effect, Event, Fault, JobId, Limits, Micros, Submission,
+};
+use omniflow_placement::policy;
+use omniflow_wire::v1;
+use omniflow_wire::v1::client_message::Message as Request;
+use omniflow_wire::v1::job_event;
+use rustc_hash::FxHashMap;
+
+use crate::clients::{Clients, Subscription};
+use crate::config::HubConfig;
+use crate::convert;
+use crate::error::HubError;
+use crate::flows::{Flows, NewFlow};
+use crate::job_data::JobData;
+use crate::submit::{self, Prepared};
+use crate::workers::Workers;
+
+/// See the module.
+pub(crate) struct State {
+    pub(crate) config: HubConfig,
+    pub(crate) control: Control,
+    pub(crate) jobs: FxHashMap<JobId, JobData>,
+    pub(crate) flows: Flows,
+    pub(crate) workers: Workers,
+    pub(crate) clients: Clients,
+    /// The request that the job table is looking at.
+    pub(crate) pending: Option<Pending>,
+    effects: Vec<Effect>,
+    /// When the timer will look next.
+    armed: Micros,
+}
+
+/// A request between its check and its answer.
+pub(crate) struct Pending {
+    pub(crate) client: u64,
+    pub(crate) tag: u64,
+    pub(crate) progress: bool,
+    pub(crate) prepared: Prepared,
+}
+
+/// What the turn leaves to be done without the lock.
+#[derive(Default)]
+pub(crate) struct Afterwards {
+    pub(crate) wake_clients: bool,
+    pub(crate) rearm_timer: bool,
+    pub(crate) idle: bool,
+}
+
+impl State {
+    pub(crate) fn new(config: HubConfig) -> Result<Self, HubError> {
+        let limits = Limits {
+            queue_limit: config.queue_limit,
+            max_deadline_ms: config.max_deadline_ms,
+            result_ttl_ms: config.result_ttl_ms,
+            max_attempts: config.max_attempts,
+            ..Limits::default()
+        };
+        Ok(Self {
+            control: Control::new(limits, policy(&config.policy)?, config.term),
+            config,
+            jobs: FxHashMap::default(),
+            flows: Flows::default(),
+            workers: Workers::default(),
+            clients: Clients::default(),
+            pending: None,
+            effects: Vec::new(),
+            armed: Micros(u64::MAX),
+        })
+    }
+
+    /// Lets the job table take in an event and does what it decides.
+    pub(crate) fn step(&mut self, event: Event, now: Micros) {
+        let mut effects = mem::take(&mut self.effects);
+        self.control.step(event, now, &mut effects);
+        for effect in effects.drain(..) {
+            self.execute(effect, now);
+        }
+        self.effects = effects;
+    }
+
+    /// The end of a turn.
+    pub(crate) fn settle(&mut self) -> Afterwards {
+        self.workers.flush();
+        let next = self.control.next_timer().unwrap_or(Micros(u64::MAX));
+        let rearm_timer = next < self.armed;
+        if rearm_timer {
+            self.armed = next;
+        }
+        let counters = self.control.counters();
+        Afterwards {
+            wake_clients: self.clients.must_signal(),
+            rearm_timer,
+            idle: counters.running + counters.waiting == 0,
+        }
+    }
+
+    /// When the timer has to look next; none: when it is told to.
+    pub(crate) fn arm(&mut self) -> Option<Micros> {
+        let next = self.control.next_timer();
+        self.armed = next.unwrap_or(Micros(u64::MAX));
+        next
+    }
+
+    pub(crate) fn put_flow(&mut self, new: NewFlow) -> (bytes::Bytes, bool) {
+        let version = new.version();
+        if self.flows.renew(&new) {
+            return (version, true);
+        }
+        let id = self.control.add_flow(new.graph.clone());
+        self.flows.add(id, new, self.config.term);
+        (version, false)
+    }
+
+    /// What a client says.
+    pub(crate) fn request(&mut self, client: u64, message: v1::ClientMessage, now: Micros) {
+        match message.message {
+            Some(Request::Submit(request)) => self.submit(client, message.tag, request, now),
+            Some(Request::Watch(request)) => self.watch(client, message.tag, &request),
+            Some(Request::Ack(request)) => self.ack(client, message.tag, &request),
+            Some(Request::Cancel(request)) => self.cancel(client, message.tag, request, now),
+            None => {
+                let fault = Fault::invalid(
+                    "message",
+                    "the message is empty",
+                    "send a submit, watch, ack or cancel",
+                );
+                self.refuse(client, message.tag, &fault);
+            }
+        }
+    }
+
+    fn submit(&mut self, client: u64, tag: u64, mut request: v1::SubmitRequest, now: Micros) {
+        let limit = self.config.max_input_bytes;
+        let prepared = match submit::prepare(&mut request, &self.flows, &self.workers, limit) {
+            Ok(prepared) => prepared,
+            Err(fault) => return self.refuse(client, tag, &fault),
+        };
+        let submission = Submission {
+            ticket: tag,
+            client: ClientId(client),
+            flow: prepared.flow,
+            tenant: request.tenant.into(),
+            priority: request.priority,
+            deadline_ms: request.deadline_ms,
+            idempotency_key: request.idempotency_key.into(),
+            detach: request.detach,
+        };
+        self.pending = Some(Pending {
+            client,
+            tag,
+            progress: request.progress,
+            prepared,
+        });
+        self.step(Event::Submit(submission), now);
+    }
+
+    fn watch(&mut self, client: u64, tag: u64, request: &v1::WatchRequest) {
+        let known = convert::job_id(&request.job).and_then(|id| Some((id, self.jobs.get(&id)?)));
+        let Some((id, data)) = known else {
+            return self.refuse(client, tag, &unknown_job(&request.job));
+        };
+        let results = data.graph.results();
+        let mut cursors = vec![0; results.len()];
+        for (name, seq) in &request.next_seq {
+            let Some(port) = results.iter().position(|port| port.name == *name) else {
+                let names: Vec<&str> = results.iter().map(|port| port.name.as_str()).collect();
+                let message = format!(
+                    "the flow has no result {name:?}; it has: {}",
+                    names.join(", ")
+                );
+                let fault = Fault::invalid(format!("next_seq.{name}"), message, "name one of them");
+                return self.refuse(client, tag, &fault);
+            };
+            cursors[port] = *seq;
+        }
+        self.subscribe(client, tag, id, true, cursors, request.progress);
+    }
+
+    pub(crate) fn subscribe(
+        &mut self,
+        client: u64,
+        tag: u64,
+        job: JobId,
+        existed: bool,
+        cursors: Vec<u64>,
+        progress: bool,
+    ) {
+        let Some(data) = self
+            .jobs
+            .get_mut(&job)
+            .filter(|_| self.clients.is_open(client))
+        else {
+            return;
+        };
+        data.wants_progress |= progress;
+        let id = self.clients.subscribe(Subscription {
+            client,
+            tag,
+            job,
+            accepted: Some(existed),
+            cursors: cursors.into(),
+            progress: progress.then_some(data.progress.len()),
+            queued: false,
+        });
+        data.subscribers.push(id);
+        self.clients.news(id);
+    }
+
+    fn ack(&mut self, client: u64, tag: u64, request: &v1::AckRequest) {
+        let data = convert::job_id(&request.job).and_then(|id| self.jobs.get_mut(&id));
+        let Some(data) = data else {
+            return self.refuse(client, tag, &unknown_job(&request.job));
+        };
+        let ports = data.results.len();
+        let Some(log) = data.results.get_mut(request.port as usize) else {
+            let message = format!("the flow has no result {}; it has {ports}", request.port);
+            return self.refuse(
+                client,
+                tag,
+                &Fault::invalid("port", message, "results are numbered from 0"),
+            );
+        };
+        log.ack(request.seq);
+    }
+
+    fn cancel(&mut self, client: u64, tag: u64, request: v1::CancelRequest, now: Micros) {
+        let job = convert::job_id(&request.job).filter(|id| self.jobs.contains_key(id));
+        match job {
+            Some(job) => self.step(
+                Event::Cancel {
+                    job,
+                    reason: request.reason,
+                },
+                now,
+            ),
+            None => self.refuse(client, tag, &unknown_job(&request.job)),
+        }
+    }
+
+    pub(crate) fn close_client(&mut self, client: u64, now: Micros) {
+        for (job, id) in self.clients.close(client) {
+            if let Some(data) = self.jobs.get_mut(&job) {
+                data.subscribers.retain(|subscriber| *subscriber != id);
+            }
+        }
+        self.step(Event::ClientGone(ClientId(client)), now);
+    }
+
+    pub(crate) fn refuse(&mut self, client: u64, tag: u64, fault: &Fault) {
+        let event = Some(job_event::Event::Refused(convert::error(fault)));
+        self.clients.tell(
+            client,
+            v1::JobEvent {
+                tag,
+                job: String::new(),
+                event,
+            },
+        );
+    }
+}
+
+fn unknown_job(name: &str) -> Fault {
+    let message = format!("no job {name:?} is known here");
+    let cure = "it never was, or it ended longer ago than results are kept (result_ttl in the cluster file)";
+    Fault::new(omniflow_control::Code::UnknownJob, message, cure).field("job")
+}

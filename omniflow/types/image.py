@@ -15,6 +15,9 @@ from PIL import UnidentifiedImageError
 from omniflow.errors import InvalidArgument, TooLarge
 from omniflow.types.limits import MAX_PIXELS, require_bytes
 
+# PNG, JPEG, GIF, WebP: what starts like one of these and cannot be read is damaged rather than something else.
+_SIGNATURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF")
+
 
 @dataclass(frozen=True, slots=True)
 class Image:
@@ -63,6 +66,8 @@ class Image:
         except Pillow.DecompressionBombError as error:
             raise _too_large(str(error), origin) from error
         except UnidentifiedImageError as error:
+            if data.startswith(_SIGNATURES):
+                raise _damaged(data, error, origin) from error
             raise InvalidArgument(
                 f"not a picture: {len(data)} bytes that start with {data[:8]!r}",
                 field=origin,

@@ -29,7 +29,7 @@ from omniflow.roles.memory import MemoryActivation, MemoryQueue, run_method
 
 class Both(NamedTuple):
     words: Stream[Text]
-    count: Text
+    total: Text
     spare: Text | None
 
 
@@ -113,7 +113,7 @@ def test_several_outputs_go_out_each_on_its_port() -> None:
     activation = run_method(Tool(), "both", text="a b c")
     assert activation.error is None
     assert activation.results("words") == ["a", "b", "c"]
-    assert activation.results("count") == ["3"]
+    assert activation.results("total") == ["3"]
     assert activation.results("spare") == []
 
 

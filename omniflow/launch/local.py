@@ -37,8 +37,9 @@ class LocalLauncher:
         os.close(writing)
         try:
             return self._follow(run, reading, observer)
-        except KeyboardInterrupt:
-            process.terminate()
+        except BaseException as error:
+            if not isinstance(error, LaunchError):  # Ctrl-C: it has a session of its own, and hears nothing of it
+                process.terminate()
             process.wait()
             raise
 

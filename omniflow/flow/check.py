@@ -26,7 +26,7 @@ def check_use(trace: Trace, results: list[Result]) -> list[Problem]:
     ]
     problems += [
         Problem(
-            "unused-node",
+            "dangling-node",
             f"nothing uses what `{node.name}` makes, so it would run in vain",
             "pass its result on, return it, or remove the call",
             node.source,

@@ -70,9 +70,11 @@ def _add_node(message: flow_pb2.Flow, index: int, traced: TracedNode) -> None:
             continue
         origins = view(symbol).origins
         choices.append(list(range(len(node.inputs), len(node.inputs) + len(origins))))
+        # The ports of a choice are required: else the first one to be closed would win with None.
+        type_ = spec.type if len(origins) == 1 else spec.type.required()
         for number, origin in enumerate(origins, start=1):
             port = len(node.inputs)
-            node.inputs.append(_port(name if len(origins) == 1 else f"{name}#{number}", spec.type, name))
+            node.inputs.append(_port(name if len(origins) == 1 else f"{name}#{number}", type_, name))
             _add_edge(message, origin, flow_pb2.End(place=flow_pb2.End.NODE, node=index, port=port))
     # One alternative per way to choose one port of every parameter, in the order in which any_of names them.
     node.trigger.extend(flow_pb2.Alternative(ports=ports) for ports in itertools.product(*choices))

@@ -101,7 +101,7 @@ def _fits(trace: Trace, port: PortSpec, value: Any, source: Source) -> bool:
         )
     elif seen.maybe and not port.type.optional:
         trace.problem(
-            "result-may-be-missing",
+            "optional-result",
             f"result `{port.name}` is declared {port.type}, but {seen.label} is missing when an optional input is",
             f"declare it as `{port.type} | None`, or pass the optional value to an input that is `T | None`",
             source,

@@ -108,9 +108,14 @@ class MethodHandle:
 
 
 def may_close(node: TracedNode) -> bool:
-    """Whether a required input of the node may be closed, which closes all its outputs (rule 2)."""
-    feeds = ((node.spec.input(name), symbol) for name, symbol in node.feeds.items())
-    return any(port is not None and not port.type.optional and view(symbol).maybe for port, symbol in feeds)
+    """Whether a required input of the node may be closed, which closes all its outputs (rule 2).
+
+    A choice is required even where the method would take None: it waits for one that comes.
+    """
+    feeds = ((node.spec.input(name), view(symbol)) for name, symbol in node.feeds.items())
+    return any(
+        seen.maybe and port is not None and (not port.type.optional or len(seen.origins) > 1) for port, seen in feeds
+    )
 
 
 def mistaken(trace: Trace, label: str, source: Source) -> Symbol:

@@ -142,7 +142,7 @@ MISTAKES = [
         "remove it from the function",
     ),
     (
-        "unused-node",
+        "dangling-node",
         "@flow\ndef f(q: Text) -> Stream[Text]:\n    answer = llm.chat(q)\n    tts.speak(answer)  # <-\n"
         "    return answer",
         "nothing uses what `tts.speak` makes",
@@ -173,7 +173,7 @@ MISTAKES = [
         "declare it as Stream[Text]",
     ),
     (
-        "result-may-be-missing",
+        "optional-result",
         "@flow\ndef f(image: Image | None) -> Text:\n    return ocr.read(given(image))  # <-",
         "is missing when an optional input is",
         "declare it as `Text | None`",

@@ -85,6 +85,7 @@ def test_any_of_gives_a_parameter_several_ports_and_the_node_alternatives(the_fl
         ("context#2", "context"),
     ]
     assert [list(each.ports) for each in node.trigger] == [[0, 2], [0, 3], [1, 2], [1, 3]]
+    assert not any(port.type.optional for port in node.inputs), "the first to be closed must not win with None"
     assert not node.options.deterministic, "which one comes first is a matter of timing (rule 8)"
 
 

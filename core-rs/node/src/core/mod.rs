@@ -32,7 +32,7 @@ use parking::Parking;
 use peers::LinkState;
 use site::Site;
 
-/// Without a scheduler, a job is given up this long after its deadline.
+/// A job that no scheduler has released by then, counted from its deadline, is given up.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
 /// A message that this side of a link never sends: the link has to be closed.
@@ -261,9 +261,6 @@ impl Core {
     /// Now and then: forgets what nobody will ask for again.
     pub fn housekeeping(&mut self, now: Instant, out: &mut Outputs) {
         self.parking.expire(now);
-        if self.site.scheduler_up {
-            return;
-        }
         let overdue = |job: &Job| {
             let deadline = *job.info.deadline.lock();
             deadline.is_some_and(|deadline| now > deadline + GIVE_UP)

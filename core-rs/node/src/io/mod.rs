@@ -6,6 +6,7 @@ mod outgoing;
 mod shared;
 
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -32,14 +33,25 @@ pub(crate) fn start(
     listen: &[Address],
 ) -> Result<(JoinHandle<()>, Vec<String>), NodeError> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let listeners = runtime.block_on(bind_all(listen))?;
-    let addresses = listeners
-        .iter()
-        .map(|listener| listener.address().to_string());
-    let addresses = addresses.collect();
+    let listen = listen.to_vec();
+    let (tell, bound) = channel();
+    // Binding needs the runtime, which the caller's thread may not enter: it may be inside another one.
+    let run = async move {
+        match bind_all(&listen).await {
+            Ok(listeners) => {
+                let addresses = listeners.iter().map(|at| at.address().to_string());
+                let _ = tell.send(Ok(addresses.collect()));
+                serve(shared, dials, listeners).await;
+            }
+            Err(error) => {
+                let _ = tell.send(Err(error));
+            }
+        }
+    };
     let thread = std::thread::Builder::new()
         .name("omniflow-io".to_owned())
-        .spawn(move || runtime.block_on(serve(shared, dials, listeners)))?;
+        .spawn(move || runtime.block_on(run))?;
+    let addresses = bound.recv().map_err(std::io::Error::other)??;
     Ok((thread, addresses))
 }
 

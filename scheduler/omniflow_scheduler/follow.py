@@ -4,8 +4,9 @@ import asyncio
 import logging
 from typing import NoReturn
 
+from omniflow.errors import OmniFlowError
 from omniflow.registry import Put, Registry
-from omniflow_core import Hub
+from omniflow_core import CoreError, Hub
 from omniflow_scheduler.flow_check import require_valid
 
 log = logging.getLogger(__name__)
@@ -52,6 +53,6 @@ class RegistryFollower:
             try:
                 require_valid(event.value)
                 self._hub.put_flow(event.value.SerializeToString())
-            except Exception as error:
+            except (OmniFlowError, CoreError) as error:
                 log.error("flow %s in the registry is not usable: %s", event.name, error)
         raise AssertionError("a watch has no end")

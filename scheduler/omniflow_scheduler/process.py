@@ -6,8 +6,9 @@ import signal
 import threading
 import time
 
+from omniflow.errors import InvalidArgument
 from omniflow.registry import Election, Leader, NoLeader, Registry, RegistryUnreachable
-from omniflow_core import Hub
+from omniflow_core import CoreError, Hub
 from omniflow_scheduler.config import SchedulerSettings
 from omniflow_scheduler.errors import ExitCode
 from omniflow_scheduler.follow import RegistryFollower
@@ -132,6 +133,14 @@ class SchedulerProcess:
 
 
 def _make_hub(settings: SchedulerSettings, term: int) -> Hub:
+    try:
+        return _hub(settings, term)
+    except CoreError as error:
+        cure = "mend it in the scheduler's configuration, e.g. `policy: least-outstanding`"
+        raise InvalidArgument(str(error), field="policy", cure=cure) from None
+
+
+def _hub(settings: SchedulerSettings, term: int) -> Hub:
     return Hub(
         cluster=settings.cluster,
         term=term,

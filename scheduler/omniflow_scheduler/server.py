@@ -24,7 +24,8 @@ class Edge:
     def __init__(self, listen: str, max_input_bytes: int) -> None:
         """Raises `PortInUse`."""
         self._server = grpc.aio.server(options=_options(max_input_bytes))
-        self._health = health.aio.HealthServicer()
+        # The stubs of grpc-health-checking leave its asyncio half out.
+        self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
         try:
             port = self._server.add_insecure_port(listen)
         except RuntimeError as error:

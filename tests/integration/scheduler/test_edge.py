@@ -1,0 +1,177 @@
+"""What the scheduler's gRPC edge says to clients of every kind."""
+
+import asyncio
+
+import grpc
+import grpc.aio
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+from omniflow.client import Client
+from omniflow.errors import BadFlow, InvalidArgument, OmniFlowError, UnknownFlow, UnknownJob, UnknownRole
+from omniflow.registry import EmbeddedEtcd, Registry
+from omniflow.v1 import error_pb2, job_pb2
+from omniflow.v1.flow_pb2 import Flow, Node
+from omniflow.v1.job_pb2_grpc import JobServiceStub
+from tests.integration.scheduler.conftest import SchedulerRun, one_node_flow, text_port
+
+
+def error_in(call: grpc.aio.AioRpcError) -> error_pb2.Error:
+    for key, value in call.trailing_metadata() or ():
+        if key == "omniflow-error-bin":
+            return error_pb2.Error.FromString(value)
+    raise AssertionError(f"no Error in the metadata of {call}")
+
+
+def test_a_reflection_client_finds_the_services_and_their_methods(scheduler: SchedulerRun) -> None:
+    with grpc.insecure_channel(scheduler.address) as channel:
+        database = ProtoReflectionDescriptorDatabase(channel)
+        assert {
+            "omniflow.v1.JobService",
+            "omniflow.v1.ClusterService",
+            "grpc.health.v1.Health",
+        } <= set(database.get_services())
+        file = database.FindFileContainingSymbol("omniflow.v1.JobService")
+        methods = {method.name for service in file.service for method in service.method}
+        assert methods == {"Submit", "Connect", "Watch", "Get", "List", "Ack", "Cancel"}
+
+
+def test_health_is_told_for_the_process_and_each_service(scheduler: SchedulerRun) -> None:
+    with grpc.insecure_channel(scheduler.address) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        for service in ("", "omniflow.v1.JobService", "omniflow.v1.ClusterService"):
+            answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_an_unknown_flow_is_not_found_with_the_error_in_the_metadata(scheduler: SchedulerRun) -> None:
+    async with grpc.aio.insecure_channel(scheduler.address) as channel:
+        call = JobServiceStub(channel).Submit(job_pb2.SubmitRequest(flow="nowhere"), timeout=5)
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await call.read()
+        assert raised.value.code() is grpc.StatusCode.NOT_FOUND
+        error = error_in(raised.value)
+        assert error.code == error_pb2.UNKNOWN_FLOW
+        assert "nowhere" in error.message
+
+
+async def test_on_the_shared_stream_a_refusal_is_an_event_and_the_stream_goes_on(scheduler: SchedulerRun) -> None:
+    async with Client(scheduler.address) as client:
+        refusals = await asyncio.gather(
+            *[client.submit("nowhere", {"text": str(number)}) for number in range(3)], return_exceptions=True
+        )
+        assert [type(each) for each in refusals] == [UnknownFlow] * 3
+
+
+@pytest.mark.parametrize("method", ["Get", "Cancel", "Ack"])
+async def test_an_unknown_job_is_not_found(scheduler: SchedulerRun, method: str) -> None:
+    requests = {
+        "Get": job_pb2.GetRequest(job="4711"),
+        "Cancel": job_pb2.CancelRequest(job="4711"),
+        "Ack": job_pb2.AckRequest(job="4711"),
+    }
+    async with grpc.aio.insecure_channel(scheduler.address) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await getattr(JobServiceStub(channel), method)(requests[method], timeout=5)
+        assert raised.value.code() is grpc.StatusCode.NOT_FOUND
+        assert error_in(raised.value).field == "job"
+
+
+async def test_watching_an_unknown_job_is_not_found(scheduler: SchedulerRun) -> None:
+    async with grpc.aio.insecure_channel(scheduler.address) as channel:
+        call = JobServiceStub(channel).Watch(job_pb2.WatchRequest(job="4711"), timeout=5)
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await call.read()
+        assert error_in(raised.value).code == error_pb2.UNKNOWN_JOB
+    async with Client(scheduler.address) as client:
+        with pytest.raises(UnknownJob):
+            await client.watch("4711")
+
+
+@pytest.mark.parametrize("path", ["Submit", "Watch"])
+async def test_bytes_that_are_no_request_are_an_invalid_argument(scheduler: SchedulerRun, path: str) -> None:
+    async with grpc.aio.insecure_channel(scheduler.address) as channel:
+        call = channel.unary_stream(f"/omniflow.v1.JobService/{path}", None, None)(b"\xff\xff\xff", timeout=5)
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await call.read()
+        assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_a_stream_of_nonsense_ends_and_nobody_else_notices(scheduler: SchedulerRun) -> None:
+    async with Client(scheduler.address) as client:
+        with pytest.raises(UnknownFlow):
+            await client.submit("nowhere")
+        async with grpc.aio.insecure_channel(scheduler.address) as channel:
+            call = channel.stream_stream("/omniflow.v1.JobService/Connect", None, None)(timeout=5)
+            await call.write(b"\xff\xff\xff")
+            with pytest.raises(grpc.aio.AioRpcError) as raised:
+                await call.read()
+            assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        with pytest.raises(UnknownFlow):
+            await client.submit("nowhere")
+
+
+async def test_a_flow_is_checked_stored_and_known_again(
+    scheduler: SchedulerRun, etcd: EmbeddedEtcd, cluster: str
+) -> None:
+    async with Client(scheduler.address) as client, Registry(etcd.endpoint, cluster) as registry:
+        version = await client.register_flow(one_node_flow())
+        assert version
+        assert await client.register_flow(one_node_flow()) == version
+        assert [(flow.name, flow.version) for flow in await client.flows()] == [("shout", version)]
+        assert [(flow.name, flow.version) for flow in await registry.flows()] == [("shout", version)]
+
+
+async def test_a_flow_that_another_process_stores_becomes_known(
+    scheduler: SchedulerRun, etcd: EmbeddedEtcd, cluster: str, tmp_path: object
+) -> None:
+    async with Client(scheduler.address) as client, Registry(etcd.endpoint, cluster) as registry:
+        version = await client.register_flow(one_node_flow("first"))
+        other = one_node_flow("second")
+        other.version = version
+        await registry.put_flow(other)
+        async with asyncio.timeout(5):
+            while len(await client.flows()) < 2:  # the scheduler tells nobody when it has seen it  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
+
+async def test_every_problem_of_a_bad_flow_is_told(scheduler: SchedulerRun) -> None:
+    bad = Flow(name="bad", results=[text_port("a"), text_port("b")], nodes=[Node(name="n", role="r", method="m")])
+    async with Client(scheduler.address) as client:
+        with pytest.raises(BadFlow) as raised:
+            await client.register_flow(bad)
+        assert "problem" in raised.value.message
+        assert await client.flows() == ()
+
+
+async def test_a_role_that_nobody_ever_served_is_refused_by_name(scheduler: SchedulerRun) -> None:
+    async with Client(scheduler.address) as client:
+        await client.register_flow(one_node_flow())
+        with pytest.raises(UnknownRole, match="loud"):
+            await client.submit("shout", {"text": "x"})
+
+
+async def test_inputs_over_the_limit_are_refused_by_name(scheduler: SchedulerRun) -> None:
+    async with Client(scheduler.address) as client:
+        await client.register_flow(one_node_flow())
+        with pytest.raises(OmniFlowError) as raised:
+            await client.submit("shout", {"text": "x" * (70 * 1024 * 1024)})
+        assert raised.value.code_name == "TOO_LARGE"
+
+
+async def test_draining_an_unknown_worker_names_the_field(scheduler: SchedulerRun) -> None:
+    async with Client(scheduler.address) as client:
+        with pytest.raises(InvalidArgument, match="nobody") as raised:
+            await client.drain("nobody")
+        assert raised.value.field == "worker"
+
+
+async def test_the_status_tells_cluster_term_and_registry(scheduler: SchedulerRun, cluster: str) -> None:
+    async with Client(scheduler.address) as client:
+        status = await client.cluster_status()
+        assert (status.cluster, status.registry_reachable) == (cluster, True)
+        assert status.term > 0
+        assert await client.workers() == ()
+        assert await client.roles() == ()
+        assert await client.list() == ()

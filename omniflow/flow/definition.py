@@ -14,7 +14,7 @@ from omniflow.flow.compile import compile_flow
 from omniflow.flow.results import read_results, result_ports
 from omniflow.flow.symbol import Origin, Symbol, SymbolMisused
 from omniflow.flow.trace import Trace, active
-from omniflow.roles import PortSpec
+from omniflow.roles import PortSpec, Role
 from omniflow.types import BadAnnotation, resolve_hints, value_type
 from omniflow.v1 import flow_pb2
 
@@ -174,7 +174,16 @@ class _Recorder:
             with self._trace.recording():
                 return self._function(**named)
         except SymbolMisused as error:
-            self._trace.problems.append(error.problem)
+            if places.runs_inside(error.__traceback__, Role):
+                source = places.raised_at(error.__traceback__, self._function) or self._places.definition
+                self._report(
+                    "role-without-use",
+                    "a role's method is run here, while the flow is recorded, on values that do not exist yet",
+                    "call it by a handle: `ocr = use(Ocr)` outside the function, then `ocr.read(...)`",
+                    source,
+                )
+            else:
+                self._trace.problems.append(error.problem)
         except BadFlow as error:
             self._trace.problems += error.problems
         except Exception as error:  # the user's own code may raise anything: it is shown with its line

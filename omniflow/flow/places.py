@@ -35,6 +35,15 @@ def raised_at(trace: TracebackType | None, function: Callable[..., Any]) -> Sour
     return found
 
 
+def runs_inside(trace: TracebackType | None, owner: type) -> bool:
+    """Whether a method of an `owner` was running when it was raised."""
+    while trace is not None:
+        if isinstance(trace.tb_frame.f_locals.get("self"), owner):
+            return True
+        trace = trace.tb_next
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class FunctionPlaces:
     """Lines of one function: its `def`, its last `return`, each of its parameters."""

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Any, TypeVar, cast
 
-from omniflow.errors import BadFlow, Problem, Source
+from omniflow.errors import BadFlow, InvalidArgument, Problem, Source
 from omniflow.flow import places
 from omniflow.flow.arguments import bind
 from omniflow.flow.symbol import Origin, Symbol, view
@@ -19,8 +19,15 @@ R = TypeVar("R", bound=Role)
 def use(role: type[R], name: str | None = None) -> R:
     """A handle on a role for flows; type checkers see the class's own methods.
 
-    `name`: the role's name in the cluster, when it isn't the class's: `use(Llm, "llm-large")`.
+    `name`: the role's name in the cluster, when it isn't the class's: `use(Llm, "llm-large")`. Raises `InvalidArgument`
+    when `role` is no role class.
     """
+    if not (isinstance(role, type) and issubclass(role, Role)):
+        raise InvalidArgument(
+            f"use() wants a role class, got {role!r}",
+            field="role",
+            cure="pass the class itself, without brackets: use(Ocr)",
+        )
     return cast(R, RoleHandle(role, name or role.name))
 
 

@@ -6,14 +6,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from omniflow.errors import InvalidArgument
 from omniflow.roles.activation import ReadyQueue
 
-M = TypeVar("M", bound=BaseModel)
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+M = TypeVar("M", bound="BaseModel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class RoleContext:
 
     def parse(self, model: type[M]) -> M:
         """The options as `model`. Raises `InvalidArgument` naming the first key that is unknown or wrong."""
+        from pydantic import ValidationError  # slow to import, and flows need only the class
+
         unknown = [key for key in self.options if key not in model.model_fields]
         if unknown:
             known = ", ".join(model.model_fields) or "none"

@@ -1,4 +1,4 @@
-"""The recorder and the core's validator agree: what one accepts, the other does; they differ only in who reports first."""
+"""The recorder and the core's validator agree: what one accepts, the other does."""
 
 from typing import Any
 

@@ -247,6 +247,13 @@ MISTAKES = [
         "call that flow inside this one",
     ),
     (
+        "role-without-use",
+        "class Plain(Role):\n    @method\n    def read(self, image: Image) -> Text:\n        return str(image.pil())\n"
+        "@flow\ndef f(image: Image) -> Text:\n    return Plain().read(image)  # <-",
+        "a role's method is run here",
+        "`ocr = use(Ocr)`",
+    ),
+    (
         "bad-role",
         "class Vague(Role):\n    @method\n    def look(self, image) -> Text: ...\nvague = use(Vague)\n"
         "@flow\ndef f(image: Image) -> Text:\n    return vague.look(image)  # <-",
@@ -291,6 +298,12 @@ def test_one_run_shows_all_mistakes(the_flow: Make) -> None:
 def test_a_mistake_is_not_reported_again_where_its_result_goes(the_flow: Make) -> None:
     flow = the_flow("@flow\ndef f(image: Image) -> Stream[Audio]:\n    return tts.speak(ocr.reed(image))\n")
     assert [problem.code for problem in flow.problems()] == ["unknown-method"]
+
+
+def test_use_of_what_is_no_role_class_is_refused(written: Callable[[str], Path]) -> None:
+    with pytest.raises(BadFlow, match=r"use\(\) wants a role class") as caught:
+        load_flows(str(written("wrong = use(Ocr())\n")))
+    assert "wrong = use(Ocr())" in str(caught.value)
 
 
 def test_a_file_that_raises_is_shown_with_its_line(written: Callable[[str], Path]) -> None:

@@ -114,12 +114,16 @@ def _report(outcome: "Outcome", output: Path, as_json: bool) -> None:
     from omniflow.bench import latency_plot
     from omniflow.cli.bench_view import figures_table
     from omniflow.cli.consoles import err
+    from omniflow.cli.outputs import cannot_write
 
     text = json.dumps(outcome.figures, indent=1)
-    output.write_text(text + "\n")
     plot = output.with_suffix(".svg")
     title = f"{outcome.figures['flow']}: {outcome.figures['completed']} jobs"
-    plot.write_text(latency_plot(outcome.samples, title))
+    try:
+        output.write_text(text + "\n")
+        plot.write_text(latency_plot(outcome.samples, title))
+    except OSError as error:
+        raise cannot_write(output, error) from None
     if as_json:
         typer.echo(text)
     else:

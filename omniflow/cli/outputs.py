@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from omniflow.errors import InvalidArgument
+from omniflow.errors import InvalidArgument, OmniFlowError
 from omniflow.types import AnyRecord, Audio, Image, Tensor, Video
 
 
@@ -20,8 +20,23 @@ def make_output_folder(folder: Path) -> None:
 
 
 def write_results(folder: Path, frames: Mapping[str, Sequence[Any]]) -> dict[str, list[Path]]:
-    """The files of each result that gave anything. A stream of text or sound becomes one file. Raises OSError."""
-    return {port: _write(folder, port, values) for port, values in frames.items() if values}
+    """The files of each result that gave anything. A stream of text or sound becomes one file.
+
+    Raises `OmniFlowError` when the disk does not take them.
+    """
+    try:
+        return {port: _write(folder, port, values) for port, values in frames.items() if values}
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+
+
+def cannot_write(place: Path, error: OSError) -> OmniFlowError:
+    """What to say of a full disk or a missing right."""
+    return OmniFlowError(
+        f"cannot write to {error.filename or place}: {error.strerror}",
+        field="--output",
+        cure="make room there, or name another place",
+    )
 
 
 def _write(folder: Path, port: str, values: Sequence[Any]) -> list[Path]:

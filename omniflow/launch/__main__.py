@@ -72,9 +72,6 @@ def main() -> int:
     except OmniFlowError as error:
         report.failed(error)
         return 1
-    except OSError as error:
-        report.failed(OmniFlowError(f"the cluster cannot be started: {error}"))
-        return 1
     return 0
 
 

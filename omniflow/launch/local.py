@@ -31,7 +31,10 @@ class LocalLauncher:
         run = run_folder(config)
         if (state := read_state(run)) and state.supervisor.alive:
             raise already_running(run)
-        (run / "logs").mkdir(parents=True, exist_ok=True)
+        try:
+            (run / "logs").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _cannot_use(run, error) from None
         reading, writing = os.pipe()
         process = self._spawn_supervisor(config.file, run, writing)
         os.close(writing)
@@ -122,7 +125,17 @@ async def supervise(
         if on_ready is not None:
             on_ready(state)
 
-    await Supervisor(make_plan(config), ClusterStartup(flows), observer, ready).run()
+    plan = make_plan(config)
+    try:
+        await Supervisor(plan, ClusterStartup(flows), observer, ready).run()
+    except OSError as error:
+        raise _cannot_use(plan.run, error) from error
+
+
+def _cannot_use(run: Path, error: OSError) -> LaunchError:
+    return LaunchError(
+        f"the run folder {run} cannot be used: {error}", field="run", cure="name another one with `run:` in the file"
+    )
 
 
 def _messages(reading: int) -> Iterator[dict[str, Any]]:

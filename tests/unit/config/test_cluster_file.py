@@ -105,4 +105,4 @@ def test_a_missing_or_empty_file_says_so(tmp_path: Path) -> None:
 def test_a_config_that_was_read_does_not_change(tmp_path: Path) -> None:
     config = load_cluster(_write(tmp_path, SMALL))
     with pytest.raises(ValueError, match="frozen"):
-        config.cluster = "other"  # type: ignore[misc]
+        config.cluster = "other"

@@ -1,0 +1,74 @@
+"""The launcher writes what the processes read: their own models accept every file, and no default is written twice."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from omniflow.config import ClusterConfig, load_cluster
+from omniflow.launch.plan import Plan, make_plan
+from omniflow_scheduler.config import SchedulerSettings
+from omniflow_workers.config import WorkerConfig
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs" / "clusters.md"
+
+
+def _check(plan: Plan) -> dict[str, WorkerConfig]:
+    contents = {file.stem: content for file, content in plan.files.items()}
+    SchedulerSettings.model_validate(contents.pop("scheduler"))
+    return {name: WorkerConfig.model_validate(content) for name, content in contents.items()}
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("examples/*/cluster.yaml")), ids=lambda file: file.parent.name)
+def test_every_example_becomes_valid_process_files(file: Path) -> None:
+    config = load_cluster(file)
+    assert set(_check(make_plan(config))) == set(config.worker_names)
+
+
+def test_the_file_in_the_docs_is_valid_and_shows_every_key(tmp_path: Path) -> None:
+    shown = re.search(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    assert shown is not None
+    content = yaml.safe_load(shown.group(1))
+    workers = _check(make_plan(ClusterConfig.model_validate(content)))
+    assert workers["llm-0"].roles[1].options == {"steps": 8}
+    assert workers["llm-1"].listen == ["tcp:0.0.0.0:0"]
+    assert set(content) == set(ClusterConfig.model_fields)
+    assert set(content["scheduler"]) == set(type(ClusterConfig.model_fields["scheduler"].default).model_fields)
+
+
+def test_what_is_not_set_is_left_to_the_process(tmp_path: Path) -> None:
+    config = ClusterConfig.model_validate(
+        {"cluster": "x", "run": tmp_path, "workers": [{"name": "one", "roles": ["roles:One"]}]}
+    )
+    contents = {file.stem: content for file, content in make_plan(config).files.items()}
+    assert set(contents["scheduler"]) == {"cluster", "etcd", "name", "listen"}
+    assert set(contents["one"]) == {"cluster", "etcd", "name", "listen", "roles"}
+
+
+def test_a_run_folder_too_deep_for_sockets_gets_a_short_one_with_a_stable_name(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*["folder"] * 15)
+    config = ClusterConfig.model_validate(
+        {"cluster": "x", "run": deep, "workers": [{"name": "one", "roles": ["roles:One"]}]}
+    )
+    first, second = make_plan(config), make_plan(config)
+    assert first.sockets == second.sockets
+    assert len(str(first.sockets / "one.sock")) < 108
+    shallow = make_plan(config.model_copy(update={"run": Path("/run/x")}))
+    assert shallow.sockets == Path("/run/x/sockets")
+
+
+def test_an_operators_own_etcd_is_not_started(tmp_path: Path) -> None:
+    config = ClusterConfig.model_validate(
+        {
+            "cluster": "x",
+            "run": tmp_path,
+            "etcd": {"endpoints": ["10.0.0.1:2379"]},
+            "workers": [{"name": "one", "roles": ["roles:One"]}],
+        }
+    )
+    plan = make_plan(config)
+    assert plan.etcd is None
+    assert plan.etcd_endpoints == ("10.0.0.1:2379",)
+    assert [spec.name for spec in plan.specs] == ["scheduler", "one"]

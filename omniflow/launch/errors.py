@@ -1,4 +1,5 @@
 """Why a cluster does not start, or does not stop."""
+# ruff: noqa: N818  named after what happened, not "…Error"
 
 from omniflow.errors import OmniFlowError
 

@@ -1,0 +1,166 @@
+"""The loop of a worker's engine, to be read aloud: take requests, plan a step, compute it, draw tokens, hand out text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from collections.abc import Sequence as Items
+from dataclasses import dataclass, field
+from typing import Generic, Protocol
+
+import numpy as np
+
+from omniflow_workers.engines.base import Chunk, Draw, Engine, Logits
+from omniflow_workers.engines.planner import Planner, Work
+from omniflow_workers.engines.sequence import Phase, Sequence
+from omniflow_workers.engines.text import IncrementalText
+
+
+class Listener(Protocol):
+    """Whoever asked for an answer. No method may block."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Stop within one step."""
+
+    def text(self, piece: str) -> bool:
+        """Takes the next piece, never empty. False: no room now; it is offered again with what comes after it.
+
+        May raise: the answer is then given up."""
+
+    def done(self, summary: Summary) -> None: ...
+    def failed(self, error: Exception) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What an answer took. `reason`: "end" (the model ended), "stop" (a stop string), "length"."""
+
+    prompt_tokens: int
+    reused_tokens: int
+    generated_tokens: int
+    reason: str
+
+
+@dataclass(eq=False, slots=True)
+class Request:
+    """One answer that is wanted, or is being given."""
+
+    sequence: Sequence
+    text: IncrementalText
+    listener: Listener
+    unsent: str = ""
+    reason: str = field(default="", init=False)
+
+
+class EngineLoop(Generic[Logits]):
+    """Continuous batching over one engine. One thread calls `step`; `add` belongs to the same thread."""
+
+    def __init__(self, engine: Engine[Logits], planner: Planner) -> None:
+        self._engine = engine
+        self._planner = planner
+        self._requests: dict[Sequence, Request] = {}
+        self._ends = engine.facts.end_tokens
+
+    @property
+    def capacity(self) -> int:
+        """The longest sequence, prompt and answer together, in tokens."""
+        return self._planner.capacity
+
+    @property
+    def active(self) -> int:
+        """Requests that are neither done nor failed."""
+        return len(self._requests)
+
+    @property
+    def computing(self) -> bool:
+        """Whether `step` has anything to compute; otherwise it only offers text again."""
+        return not self._planner.idle
+
+    def add(self, request: Request) -> None:
+        self._planner.add(request.sequence)
+        self._requests[request.sequence] = request
+
+    def step(self) -> None:
+        """One round. Failures of one request end that request; a failure of the engine ends those of its batch."""
+        self._drop_cancelled()
+        work = self._planner.plan()
+        if work:
+            self._compute(work)
+        for request in list(self._requests.values()):
+            self._hand_out(request)
+
+    def abandon(self, error: Exception) -> None:
+        """Fails all requests and gives their pages back."""
+        for request in list(self._requests.values()):
+            self._fail(request, error)
+
+    def _compute(self, work: Items[Work]) -> None:
+        try:
+            batch = [_chunk(each) for each in work]
+            logits = self._engine.compute(batch)
+            self._planner.computed(work)
+            drawn = [each.sequence for each in work if each.samples]
+            draws = [Draw(sequence.sampling, sequence.generated) for sequence in drawn]
+            ids = self._engine.sample(batch, logits, draws).ids if draws else []
+        except Exception as error:  # whatever the model raised: its batch ends, the next one runs
+            for each in work:
+                self._fail(self._requests[each.sequence], error, remember=False)
+            return
+        for sequence, token in zip(drawn, ids, strict=True):
+            self._accept(self._requests[sequence], token)
+
+    def _accept(self, request: Request, token: int) -> None:
+        sequence = request.sequence
+        self._planner.append(sequence, token)
+        if token in self._ends:
+            request.reason = "end"
+        else:
+            request.unsent += request.text.push(token)
+            if request.text.stopped:
+                request.reason = "stop"
+            elif sequence.generated >= sequence.max_new_tokens:
+                request.reason = "length"
+        if request.reason:
+            request.unsent += request.text.finish()
+            self._planner.end(sequence)
+
+    def _hand_out(self, request: Request) -> None:
+        try:
+            if request.unsent and request.listener.text(request.unsent):
+                request.unsent = ""
+            if request.reason and not request.unsent:
+                del self._requests[request.sequence]
+                request.listener.done(_summary(request))
+        except Exception as error:  # the listener's: nobody hears this answer, the others go on
+            self._fail(request, error)
+
+    def _drop_cancelled(self) -> None:
+        for request in [each for each in self._requests.values() if each.listener.cancelled]:
+            self._fail(request, AnswerCancelled(request.sequence.name))
+
+    def _fail(self, request: Request, error: Exception, *, remember: bool = True) -> None:
+        self._requests.pop(request.sequence, None)
+        if request.sequence.phase is not Phase.ENDED:
+            self._planner.end(request.sequence, remember=remember)
+        request.listener.failed(error)
+
+
+class AnswerCancelled(Exception):  # noqa: N818  somebody wanted it so
+    """The answer was cancelled before its end."""
+
+
+def new_request(
+    sequence: Sequence, decode: Callable[[Items[int]], str], stop: Iterable[str], listener: Listener
+) -> Request:
+    return Request(sequence, IncrementalText(decode, tuple(stop)), listener)
+
+
+def _chunk(work: Work) -> Chunk:
+    sequence = work.sequence
+    tokens = np.asarray(sequence.tokens[work.start : work.start + work.count], np.int64)
+    return Chunk(tokens, work.start, sequence.pages, work.samples)
+
+
+def _summary(request: Request) -> Summary:
+    sequence = request.sequence
+    return Summary(sequence.prompt_tokens, sequence.reused, sequence.generated, request.reason)

@@ -1,0 +1,214 @@
+"""Which sequence computes what in the next step, on which pages. Pure state: no tensor, no clock, no I/O."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from collections.abc import Sequence as Items
+from dataclasses import dataclass
+
+import numpy as np
+from omniflow_core import KeyChain, OutOfPages, PageAllocator, PrefixIndex
+
+from omniflow_workers.engines.sequence import Phase, Sequence
+
+_KEY_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`running`: sequences that hold pages at once; `step_tokens`: tokens of one step; `mixed_tokens`: prompt tokens of
+    a step that decodes too, so that a long prompt does not hold up the answers that others are reading."""
+
+    running: int = 16
+    step_tokens: int = 512
+    mixed_tokens: int = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Compute `count` tokens of `sequence` from position `start`. `samples`: its next token is drawn after it."""
+
+    sequence: Sequence
+    start: int
+    count: int
+    samples: bool
+
+
+class Planner:
+    """Admits, feeds and ends sequences on the pages of one pool.
+
+    Decoding comes first and the oldest sequence first. Who comes late gives way: when pages run short, unused
+    reservations go, then pages nobody holds are evicted from the prefix index, then the youngest sequence is preempted
+    (its tokens stay, its KV is computed again later). So the oldest always gets on.
+    """
+
+    def __init__(
+        self,
+        allocator: PageAllocator,
+        index: PrefixIndex,
+        page_tokens: int,
+        context_tokens: int,
+        new_chain: Callable[[str], KeyChain],
+        limits: Limits,
+    ) -> None:
+        """`new_chain`: an empty chain of page keys for a tenant."""
+        self._allocator = allocator
+        self._index = index
+        self._page_tokens = page_tokens
+        self._new_chain = new_chain
+        self._limits = limits
+        self.capacity = min(context_tokens, (allocator.total_pages - allocator.reserved_pages) * page_tokens)
+        """The longest sequence that can ever be computed, in tokens."""
+        self.waiting: deque[Sequence] = deque()
+        self.running: list[Sequence] = []  # oldest first
+
+    @property
+    def idle(self) -> bool:
+        return not self.waiting and not self.running
+
+    def add(self, sequence: Sequence) -> None:
+        """Queues a new sequence; `final_tokens` must be within `capacity`, the prompt not empty."""
+        if not 0 < sequence.prompt_tokens < sequence.final_tokens <= self.capacity:
+            raise ValueError(f"{sequence.name}: {sequence.prompt_tokens} to {sequence.final_tokens} tokens")
+        self.waiting.append(sequence)
+
+    def plan(self) -> list[Work]:
+        """The next step; empty when there is nothing to do. Follow it by `computed`."""
+        work = [
+            Work(sequence, sequence.computed, 1, samples=True)
+            for sequence in list(self.running)
+            if sequence.phase is Phase.DECODING and self._grow(sequence)
+        ]
+        budget = self._limits.step_tokens - len(work)
+        if work:
+            budget = min(budget, self._limits.mixed_tokens)
+        for sequence in self.running:
+            if sequence.phase is Phase.PREFILLING and budget > 0:
+                budget -= self._feed(sequence, budget, work)
+        while self.waiting and budget > 0 and len(self.running) < self._limits.running and self._start(self.waiting[0]):
+            sequence = self.waiting.popleft()
+            self.running.append(sequence)
+            budget -= self._feed(sequence, budget, work)
+        return work
+
+    def computed(self, work: Items[Work]) -> None:
+        """The KV of these tokens is in their pages."""
+        for each in work:
+            sequence = each.sequence
+            sequence.computed += each.count
+            if sequence.phase is Phase.PREFILLING and sequence.computed == len(sequence.tokens):
+                sequence.phase = Phase.DECODING
+                self._remember(sequence)
+
+    def append(self, sequence: Sequence, token: int) -> None:
+        """The next token of a sequence, drawn from the scores of its last."""
+        assert sequence.chain is not None
+        sequence.tokens.append(token)
+        sequence.chain.append(token)
+
+    def end(self, sequence: Sequence, *, remember: bool = True) -> None:
+        """Gives its pages back. With `remember` the full ones stay in the index, for whoever begins with them."""
+        if sequence.phase is Phase.WAITING:
+            self.waiting.remove(sequence)
+        elif sequence.phase is not Phase.ENDED:
+            self.running.remove(sequence)
+            self._give_back(sequence, remember=remember)
+        sequence.phase = Phase.ENDED
+
+    def check(self) -> None:
+        """Verifies what must hold between steps. Raises `AssertionError`, or `CorruptState` from the core."""
+        self._allocator.check()
+        self._index.check()
+        for sequence in self.running:
+            assert sequence.run is not None
+            assert len(sequence.pages) == len(sequence.run) >= self._pages(len(sequence.tokens) - 1)
+            assert sequence.computed <= len(sequence.tokens)
+        for sequence in self.waiting:
+            assert sequence.run is None
+            assert sequence.computed == 0
+
+    def _feed(self, sequence: Sequence, budget: int, work: list[Work]) -> int:
+        count = min(budget, len(sequence.tokens) - sequence.computed)
+        last = sequence.computed + count == len(sequence.tokens)
+        work.append(Work(sequence, sequence.computed, count, samples=last))
+        return count
+
+    def _start(self, sequence: Sequence) -> bool:
+        """Gives a waiting sequence its pages: those that are known already, and new ones for the rest."""
+        chain = self._new_chain(sequence.tenant)
+        chain.extend(np.asarray(sequence.tokens, np.int64))
+        # At least the last token is computed, since its scores are needed.
+        match = self._index.match(chain.keys, max_pages=(len(sequence.tokens) - 1) // self._page_tokens)
+        run, known = match.run(), match.pages
+        match.release()
+        sequence.run, sequence.chain = run, chain
+        needed, final = self._pages(len(sequence.tokens)) - known, self._pages(sequence.final_tokens) - known
+        # Room for the whole answer, if it can be had, keeps the run's ids consecutive: attention reads it in place.
+        if not self._extend(sequence, final) and not self._extend(sequence, needed):
+            self._trim()
+            if not self._extend(sequence, needed):
+                run.release()
+                sequence.run = sequence.chain = None
+                return False
+        sequence.computed = known * self._page_tokens
+        if not sequence.preemptions:
+            sequence.reused = sequence.computed
+        sequence.phase = Phase.PREFILLING
+        return True
+
+    def _grow(self, sequence: Sequence) -> bool:
+        """Makes room for the KV of its latest token. False: it was preempted itself."""
+        needed = self._pages(len(sequence.tokens)) - len(sequence.pages)
+        if needed <= 0 or self._extend(sequence, needed):
+            return True
+        self._trim()
+        while not self._extend(sequence, needed):
+            youngest = self.running[-1]
+            self._preempt(youngest)
+            if youngest is sequence:
+                return False
+        return True
+
+    def _extend(self, sequence: Sequence, pages: int) -> bool:
+        assert sequence.run is not None
+        try:
+            self._index.make_room(pages)
+            sequence.run.extend(pages)
+        except OutOfPages:
+            return False
+        sequence.pages = np.frombuffer(sequence.run, np.uint32)
+        return True
+
+    def _trim(self) -> None:
+        """Takes back what running sequences have reserved and not used."""
+        for sequence in self.running:
+            assert sequence.run is not None
+            sequence.run.truncate(self._pages(len(sequence.tokens)))
+            sequence.pages = np.frombuffer(sequence.run, np.uint32)
+
+    def _preempt(self, sequence: Sequence) -> None:
+        self.running.remove(sequence)
+        self._give_back(sequence, remember=True)
+        sequence.phase = Phase.WAITING
+        sequence.preemptions += 1
+        self.waiting.appendleft(sequence)
+
+    def _give_back(self, sequence: Sequence, *, remember: bool) -> None:
+        assert sequence.run is not None
+        if remember:
+            self._remember(sequence)
+        sequence.run.release()
+        sequence.run = sequence.chain = None
+        sequence.pages = np.zeros(0, np.uint32)
+        sequence.computed = 0
+
+    def _remember(self, sequence: Sequence) -> None:
+        """Puts the full pages that are completely computed into the index."""
+        assert sequence.run is not None
+        assert sequence.chain is not None
+        full = sequence.computed // self._page_tokens
+        self._index.insert(sequence.chain.keys[: full * _KEY_BYTES], sequence.run)
+
+    def _pages(self, tokens: int) -> int:
+        return -(-tokens // self._page_tokens)

@@ -1,0 +1,71 @@
+"""From a GGUF file or a Hugging Face folder to the cached form. The only place that must import transformers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omniflow_workers.weights import format
+from omniflow_workers.weights.cache import Entry, WeightsCache
+from omniflow_workers.weights.source import WeightsSource
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+CONVERTER = "omniflow-weights-1"
+"""Part of the fingerprint: raise it when the cached form changes, and every model is converted anew."""
+
+WEIGHTS, CONFIG, TOKENIZER, CHAT = "model.safetensors", "config.json", "tokenizer.json", "chat.json"
+
+
+Examine = Callable[["PreTrainedModel", format.Weights], dict[str, Any]]
+"""Looks at a model beside its converted weights; what it returns joins the configuration."""
+
+
+def prepare(source: WeightsSource, cache: WeightsCache, examine: Examine) -> tuple[str, Entry]:
+    """(fingerprint, converted model) of `source`, from the cache when it is there."""
+    fingerprint = source.fingerprint(CONVERTER)
+    return fingerprint, cache.entry(fingerprint, lambda folder: convert(source, folder, examine))
+
+
+def convert(source: WeightsSource, folder: Path, examine: Examine) -> None:
+    """Writes weights, configuration, tokenizer and chat template of `source` into `folder`. Weights become fp32."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    where: dict[str, Any] = {"pretrained_model_name_or_path": str(source.path)}
+    if source.is_gguf:
+        where = {"pretrained_model_name_or_path": str(source.path.parent), "gguf_file": source.path.name}
+    model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32, local_files_only=True)
+    tokenizer = AutoTokenizer.from_pretrained(**where, local_files_only=True)
+    write_model(model, folder, examine)
+    tokenizer.backend_tokenizer.save(str(folder / TOKENIZER))
+    chat = {
+        "template": tokenizer.chat_template,
+        "special": {name: str(token) for name, token in tokenizer.special_tokens_map.items() if isinstance(token, str)},
+    }
+    (folder / CHAT).write_text(json.dumps(chat, indent=1))
+
+
+def write_model(model: PreTrainedModel, folder: Path, examine: Examine) -> None:
+    """Weights and configuration of a loaded model.
+
+    The state dict is written by us: a model loaded from GGUF counts as quantised and refuses `save_pretrained`, though
+    its weights are plain fp32 by now. Tied weights are written once, and tied again when loaded.
+    """
+    written: dict[int, str] = {}
+    tensors = {}
+    for name, tensor in model.state_dict().items():
+        if tensor.data_ptr() not in written:
+            written[tensor.data_ptr()] = name
+            tensors[name] = tensor
+    format.write(folder / WEIGHTS, tensors)
+    config = model.config.to_dict()
+    config.pop("quantization_config", None)
+    config["architectures"] = [type(model).__name__]
+    ends = model.generation_config.eos_token_id if model.generation_config is not None else config.get("eos_token_id")
+    config["omniflow_end_tokens"] = ends if isinstance(ends, list) else [ends] if ends is not None else []
+    config.update(examine(model, format.read(folder / WEIGHTS)))
+    (folder / CONFIG).write_text(json.dumps(config, indent=1))

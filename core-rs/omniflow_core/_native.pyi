@@ -10,22 +10,35 @@ __version__: str
 
 # --- flow -----------------------------------------------------------------------------------------------------------
 
+@final
 class FlowProblem:
     """One reason why a graph can never work."""
 
     @property
-    def code(self) -> str: ...          # stable, e.g. "unreachable-result", "exclusive-join"
+    def code(self) -> str:
+        """Stable name of the kind of problem, e.g. "unreachable-result", "exclusive-join"."""
+
     @property
-    def message(self) -> str: ...       # what, and why it can never work
+    def message(self) -> str:
+        """What is wrong, and why it can never work."""
+
     @property
-    def cure(self) -> str: ...
+    def cure(self) -> str:
+        """What to do about it."""
+
     @property
-    def node(self) -> int | None: ...   # index into Flow.nodes
+    def node(self) -> int | None:
+        """Index into `Flow.nodes` of the node at fault; None when it is no single one's."""
+
     @property
-    def edge(self) -> int | None: ...   # index into Flow.edges
+    def edge(self) -> int | None:
+        """Index into `Flow.edges` of the edge at fault; None when it is no single one's."""
 
 def check_flow(flow: bytes) -> list[FlowProblem]:
-    """Problems of a serialized `omniflow.v1.Flow`, in node order; empty when it is valid. Raises `WireError` when it does not parse."""
+    """Problems of a serialized `omniflow.v1.Flow`, in node order, those of no node last; empty when it is valid.
+
+    Raises `WireError` when the bytes are no such message.
+    """
 
 # --- hub: the scheduler's data path -----------------------------------------------------------------------------------
 
@@ -75,23 +88,31 @@ class Hub:
 
 # --- node: a worker's data path ---------------------------------------------------------------------------------------
 
+@final
 class Node:
-    """Links, resolvers and ready queues of one worker. Listens once constructed; frames never enter Python on their way."""
+    """Links, resolvers and ready queues of one worker. Listens once constructed.
 
-    def __init__(
-        self,
+    Frames never enter Python on their way to the ready queue.
+    """
+
+    def __new__(
+        cls,
         info: bytes,
         listen: list[str],
         *,
         cluster: str,
         retention_bytes: int = 268_435_456,
         heartbeat_limit_ms: int = 10_000,
-    ) -> None:
-        """`info`: serialized WorkerInfo. `listen`: "unix:PATH" or "tcp:HOST:PORT" (port 0: any)."""
+    ) -> Self:
+        """`info`: serialized WorkerInfo. `listen`: "unix:PATH" or "tcp:HOST:PORT" (port 0: any).
+
+        Raises `WireError`, `InvalidArgument` (an address that can never be right), `AddressInUse`.
+        """
     @property
     def addresses(self) -> list[str]:
         """Where it listens, with real port numbers: what to register."""
-    def ready(self, role: str) -> Ready: ...
+    def ready(self, role: str) -> Ready:
+        """Raises `InvalidArgument` for a role that `info` did not name."""
     def drain(self) -> None:
         """Accept nothing new; finish what is bound."""
     def wait_drained(self, timeout: float) -> bool: ...
@@ -100,13 +121,18 @@ class Node:
         """Counters and gauges: jobs, activations queued and running, frames and bytes in and out, retained bytes."""
     def close(self) -> None: ...
 
+@final
 class Ready:
     """The ready queue of one role, ordered by the scheduler's `order` of the job, then by arrival."""
 
     def take(self, max_n: int, timeout: float) -> list[Activation]:
-        """Up to `max_n` activations, as soon as there is one (they are STARTED by this); empty after `timeout` seconds. Raises `Closed`."""
+        """Up to `max_n` activations, as soon as there is one; they are STARTED by this. Empty after `timeout` seconds.
+
+        Raises `Closed`.
+        """
     def __len__(self) -> int: ...
 
+@final
 class Activation:
     """One run of a node in a job for one key. Methods are safe from any thread."""
 
@@ -138,17 +164,29 @@ class Activation:
     def inputs(self) -> list[tuple[str, str]]:
         """(parameter, "value" | "stream" | "none") of the ports of the alternative that fired."""
     def value(self, parameter: str) -> bytes | None:
-        """A plain input's serialized Value; None when an optional port was closed."""
+        """A plain input's serialized Value; None when an optional port was closed. Raises `UnknownPort`."""
     def read(self, parameter: str, max_n: int, timeout: float) -> list[bytes] | None:
-        """Next frames of a stream, at least one; [] after `timeout` seconds; None when it has ended. Raises `Cancelled`."""
+        """Next frames of a stream, at least one; [] after `timeout` seconds; None when it has ended.
+
+        Raises `Cancelled`, `UnknownPort`.
+        """
     def emit(self, port: str, frames: list[bytes]) -> int:
-        """How many were taken; never blocks. Raises `Cancelled`, `UnknownPort`, `BadOutput` (second frame on a plain port)."""
+        """How many were taken; never blocks.
+
+        Raises `Cancelled`, `UnknownPort`, and `BadOutput` for a second frame on a plain port or one over 128 MiB.
+        """
     def end(self, port: str) -> None:
-        """No more frames on this stream port."""
+        """No more frames on this stream port. Raises `Cancelled`, `UnknownPort`, `BadOutput`."""
     def finish(self, features: dict[str, float]) -> None:
-        """Ends open stream ports, closes optional ports that got nothing. Raises `BadOutput` when a required plain port got nothing."""
+        """Ends open stream ports, closes optional ports that got nothing.
+
+        Raises `Cancelled`, and `BadOutput` when a required plain port got nothing; then it still runs.
+        """
     def fail(self, error: bytes) -> None:
-        """`error`: a serialized Error; node and worker are filled in."""
+        """`error`: a serialized Error; node and worker are filled in. Raises `WireError`.
+
+        Nothing happens when the activation is cancelled. One that is dropped unfinished fails by itself.
+        """
 
 # --- errors: one tree, so that a caller can catch at any height ------------------------------------------------------
 
@@ -160,6 +198,24 @@ class InvalidArgument(CoreError):
 
 class CorruptState(CoreError):
     """`check()` found a broken invariant: a bug of the core. Nothing computed from that object can be trusted."""
+
+class WireError(CoreError):
+    """Bytes that are not the message of the wire contract that they should be."""
+
+class AddressInUse(CoreError):
+    """Another living process listens at the address."""
+
+class Closed(CoreError):
+    """The object was closed: nothing comes from it any more."""
+
+class Cancelled(CoreError):
+    """The activation must stop: its job ended, or another attempt replaced it."""
+
+class UnknownPort(CoreError):
+    """A port or parameter that the node does not have; the message names those that it has."""
+
+class BadOutput(CoreError):
+    """The role yields what its method does not declare: a second frame on a plain port, no frame on a required one."""
 
 # --- pages: who uses which page of a KV pool -------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 //! Errors of the crates as Python exceptions: one tree under `CoreError`, each mapped here and nowhere else.
 
+use omniflow_link::LinkError;
+use omniflow_node::NodeError;
 use omniflow_pages::PageError as Pages;
 use omniflow_prefix::{ChainError, IndexError};
 use pyo3::create_exception;
@@ -24,6 +26,13 @@ exceptions! {
     CoreError(PyException): "The root of every error of the core.";
     InvalidArgument(CoreError): "An argument that can never be right.";
     CorruptState(CoreError): "`check()` found a broken invariant: a bug of the core.";
+    WireError(CoreError): "Bytes that are not the message they should be.";
+
+    AddressInUse(CoreError): "Another living process listens at the address.";
+    Closed(CoreError): "The object was closed: nothing comes from it any more.";
+    Cancelled(CoreError): "The activation must stop: its job ended, or another attempt replaced it.";
+    UnknownPort(CoreError): "A port or parameter that the node does not have.";
+    BadOutput(CoreError): "The role yields what its method does not declare.";
 
     PageError(CoreError): "The root of errors about the state of pages.";
     OutOfPages(PageError): "Fewer pages are free than were wanted; nothing was allocated.";
@@ -118,4 +127,36 @@ pub fn keys_without_pages(keys: usize, pages: usize) -> PyErr {
         KeysWithoutPages::new_err(message),
         &[("keys", keys as u64), ("pages", pages as u64)],
     )
+}
+
+/// Bytes that are no message of the wire contract; `what` names the message.
+pub fn wire(what: &str, error: &dyn std::error::Error) -> PyErr {
+    WireError::new_err(format!(
+        "this is no serialized {what} ({error}); pass what SerializeToString() gave"
+    ))
+}
+
+/// Errors of `omniflow_link`, as far as callers cause them.
+pub fn link(error: LinkError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        LinkError::BadAddress { .. } => InvalidArgument::new_err(message),
+        LinkError::AddressInUse(_) => AddressInUse::new_err(message),
+        _ => CoreError::new_err(message),
+    }
+}
+
+/// Errors of `omniflow_node`.
+pub fn node(error: NodeError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        NodeError::Closed => Closed::new_err(message),
+        NodeError::Cancelled { .. } => Cancelled::new_err(message),
+        NodeError::UnknownPort { .. } => UnknownPort::new_err(message),
+        NodeError::BadOutput { .. } => BadOutput::new_err(message),
+        NodeError::Malformed { .. } => WireError::new_err(message),
+        NodeError::InvalidArgument(_) => InvalidArgument::new_err(message),
+        NodeError::Link(error) => link(error),
+        NodeError::Thread(_) => CoreError::new_err(message),
+    }
 }

@@ -3,7 +3,9 @@
 
 mod buffers;
 mod errors;
+mod flow;
 mod key_chain;
+mod node;
 mod pages;
 mod prefix;
 
@@ -14,6 +16,8 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     errors::register(module)?;
+    flow::register(module)?;
+    node::register(module)?;
     pages::register(module)?;
     prefix::register(module)?;
     Ok(())

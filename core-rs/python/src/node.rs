@@ -1,0 +1,240 @@
+//! `Node`, `Ready`, `Activation`: a worker's data path for Python. Waiting and locking happen without the GIL.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use omniflow_link::Address;
+use omniflow_node::{
+    ActivationHandle, InputKind, Node as CoreNode, NodeConfig, Ready as CoreReady,
+};
+use omniflow_wire::v1;
+use prost::Message;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
+
+use crate::errors;
+
+/// Adds the classes to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Node>()?;
+    module.add_class::<Ready>()?;
+    module.add_class::<Activation>()
+}
+
+/// Seconds as Python gives them; what is no time at all is none.
+fn duration(seconds: f64) -> Duration {
+    if seconds.is_nan() || seconds <= 0.0 {
+        return Duration::ZERO;
+    }
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+/// Links, resolvers and ready queues of one worker.
+#[pyclass(frozen, module = "omniflow_core._native")]
+struct Node(CoreNode);
+
+#[pymethods]
+impl Node {
+    #[new]
+    #[pyo3(signature = (info, listen, *, cluster, retention_bytes = 268_435_456, heartbeat_limit_ms = 10_000))]
+    fn new(
+        py: Python<'_>,
+        info: &[u8],
+        listen: Vec<String>,
+        cluster: String,
+        retention_bytes: usize,
+        heartbeat_limit_ms: u64,
+    ) -> PyResult<Self> {
+        let info =
+            v1::WorkerInfo::decode(info).map_err(|error| errors::wire("WorkerInfo", &error))?;
+        let listen = listen.iter().map(|text| text.parse());
+        let listen: Vec<Address> = listen.collect::<Result<_, _>>().map_err(errors::link)?;
+        let config = NodeConfig {
+            cluster,
+            retention_bytes,
+            heartbeat_limit: Duration::from_millis(heartbeat_limit_ms),
+        };
+        py.detach(|| CoreNode::new(&info, &listen, &config))
+            .map(Self)
+            .map_err(errors::node)
+    }
+
+    #[getter]
+    fn addresses(&self) -> Vec<String> {
+        self.0.addresses().to_vec()
+    }
+
+    fn ready(&self, py: Python<'_>, role: &str) -> PyResult<Ready> {
+        py.detach(|| self.0.ready(role))
+            .map(Ready)
+            .map_err(errors::node)
+    }
+
+    fn drain(&self, py: Python<'_>) {
+        py.detach(|| self.0.drain());
+    }
+
+    fn wait_drained(&self, py: Python<'_>, timeout: f64) -> bool {
+        py.detach(|| self.0.wait_drained(duration(timeout)))
+    }
+
+    fn draining(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.0.draining())
+    }
+
+    fn stats(&self, py: Python<'_>) -> BTreeMap<&'static str, u64> {
+        py.detach(|| self.0.stats()).into_iter().collect()
+    }
+
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.0.close());
+    }
+}
+
+/// The ready queue of one role.
+#[pyclass(frozen, module = "omniflow_core._native")]
+struct Ready(CoreReady);
+
+#[pymethods]
+impl Ready {
+    fn take(&self, py: Python<'_>, max_n: usize, timeout: f64) -> PyResult<Vec<Activation>> {
+        let taken = py
+            .detach(|| self.0.take(max_n, duration(timeout)))
+            .map_err(errors::node)?;
+        Ok(taken.into_iter().map(Activation).collect())
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// One run of a node in a job for one key.
+#[pyclass(frozen, module = "omniflow_core._native")]
+struct Activation(ActivationHandle);
+
+#[pymethods]
+impl Activation {
+    #[getter]
+    fn job(&self) -> String {
+        self.0.activation().job().to_string()
+    }
+
+    #[getter]
+    fn node(&self) -> &str {
+        self.0.activation().node()
+    }
+
+    #[getter]
+    fn role(&self) -> &str {
+        self.0.activation().role()
+    }
+
+    #[getter]
+    fn method(&self) -> &str {
+        self.0.activation().method()
+    }
+
+    #[getter]
+    fn key<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyTuple>> {
+        pyo3::types::PyTuple::new(py, self.0.activation().key())
+    }
+
+    #[getter]
+    fn epoch(&self) -> u32 {
+        self.0.activation().epoch()
+    }
+
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.0.activation().seed()
+    }
+
+    #[getter]
+    fn tenant(&self) -> &str {
+        self.0.activation().tenant()
+    }
+
+    #[getter]
+    fn cancelled(&self) -> bool {
+        self.0.activation().cancelled()
+    }
+
+    #[getter]
+    fn remaining_ms(&self) -> u64 {
+        // Without a deadline: a number that every consumer of it can still add to.
+        let endless = Duration::from_millis(u64::from(u32::MAX));
+        let remaining = self.0.activation().remaining().unwrap_or(endless);
+        remaining.as_millis().try_into().unwrap_or(u64::MAX)
+    }
+
+    #[getter]
+    fn parameters<'py>(&self, py: Python<'py>) -> BTreeMap<String, Bound<'py, PyBytes>> {
+        let parameters = self.0.activation().parameters();
+        let python = |(name, value): (String, Bytes)| (name, PyBytes::new(py, &value));
+        parameters.into_iter().map(python).collect()
+    }
+
+    #[getter]
+    fn inputs(&self) -> Vec<(String, &'static str)> {
+        let word = |kind| match kind {
+            InputKind::Value => "value",
+            InputKind::Stream => "stream",
+            InputKind::None => "none",
+        };
+        let inputs = self.0.inputs().into_iter();
+        inputs.map(|(name, kind)| (name, word(kind))).collect()
+    }
+
+    fn value<'py>(
+        &self,
+        py: Python<'py>,
+        parameter: &str,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let value = self.0.activation().value(parameter).map_err(errors::node)?;
+        Ok(value.map(|value| PyBytes::new(py, &value)))
+    }
+
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        parameter: &str,
+        max_n: usize,
+        timeout: f64,
+    ) -> PyResult<Option<Vec<Bound<'py, PyBytes>>>> {
+        let frames = py
+            .detach(|| {
+                self.0
+                    .activation()
+                    .read(parameter, max_n, duration(timeout))
+            })
+            .map_err(errors::node)?;
+        let python = |frames: Vec<Bytes>| {
+            let frames = frames.iter();
+            frames.map(|frame| PyBytes::new(py, frame)).collect()
+        };
+        Ok(frames.map(python))
+    }
+
+    fn emit(&self, py: Python<'_>, port: &str, frames: Vec<PyBackedBytes>) -> PyResult<usize> {
+        py.detach(|| {
+            let frames = frames.iter().map(|frame| Bytes::copy_from_slice(frame));
+            self.0.emit(port, frames.collect())
+        })
+        .map_err(errors::node)
+    }
+
+    fn end(&self, py: Python<'_>, port: &str) -> PyResult<()> {
+        py.detach(|| self.0.end(port)).map_err(errors::node)
+    }
+
+    fn finish(&self, py: Python<'_>, features: BTreeMap<String, f64>) -> PyResult<()> {
+        py.detach(|| self.0.finish(features)).map_err(errors::node)
+    }
+
+    fn fail(&self, py: Python<'_>, error: &[u8]) -> PyResult<()> {
+        py.detach(|| self.0.fail(error)).map_err(errors::node)
+    }
+}

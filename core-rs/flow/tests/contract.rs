@@ -12,7 +12,7 @@ use omniflow_flow::{Arrival, EdgeId, Effect, Item, PortIx, ResolverError};
 
 use support::Word;
 use support::build::{FlowBuilder, out, text, texts};
-use support::place::{NODE, Place, ROOT, choice, first, join, optional, result, send, unwanted};
+use support::place::{NODE, Place, ROOT, choice, first, join, optional, send, unwanted};
 
 #[test]
 fn outputs_are_numbered_and_go_to_every_edge() {

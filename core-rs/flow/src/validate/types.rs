@@ -52,7 +52,7 @@ impl Ends<'_> {
                 ProblemCode::TypeMismatch,
                 message,
                 format!(
-                    "pass a {}, or put a role between them that makes one",
+                    "pass a value of type {}, or put a role between them that makes one",
                     target.kind
                 ),
             ));

@@ -7,6 +7,7 @@ from omniflow.flow.compile import Result
 from omniflow.flow.symbol import Origin, view
 from omniflow.flow.trace import Trace
 from omniflow.v1 import flow_pb2
+from omniflow_core import check_flow
 
 
 def check_use(trace: Trace, results: list[Result]) -> list[Problem]:
@@ -40,10 +41,6 @@ def check_use(trace: Trace, results: list[Result]) -> list[Problem]:
 
 def check_graph(flow: flow_pb2.Flow) -> list[Problem]:
     """What the core's validator finds, with the user's lines."""
-    try:
-        from omniflow_core import check_flow
-    except ImportError:
-        return []
     problems = []
     for found in check_flow(flow.SerializeToString()):
         node = found.node

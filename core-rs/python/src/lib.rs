@@ -4,7 +4,6 @@
 mod buffers;
 mod errors;
 mod flow;
-mod flow;
 mod key_chain;
 mod node;
 mod pages;
@@ -17,7 +16,6 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     errors::register(module)?;
-    flow::register(module)?;
     flow::register(module)?;
     node::register(module)?;
     pages::register(module)?;

@@ -1,0 +1,400 @@
+//! A small cluster in one process: a hub, real nodes over real sockets, and roles that are closures.
+
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use omniflow_hub::{Hub, HubConfig};
+use omniflow_node::{ActivationHandle, Node, NodeConfig};
+use omniflow_wire::v1;
+use omniflow_wire::v1::client_message::Message as Request;
+use omniflow_wire::v1::job_event::Event;
+use prost::Message;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tempfile::TempDir;
+
+/// How long a test waits for something that must come.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub fn text(value: &str) -> Bytes {
+    let kind = Some(v1::value::Kind::Text(value.to_owned()));
+    v1::Value { kind }.encode_to_vec().into()
+}
+
+pub fn read_text(frame: &[u8]) -> String {
+    match v1::Value::decode(frame).unwrap().kind {
+        Some(v1::value::Kind::Text(text)) => text,
+        other => panic!("no text: {other:?}"),
+    }
+}
+
+fn text_type(stream: bool) -> Option<v1::Type> {
+    Some(v1::Type {
+        kind: v1::Kind::Text.into(),
+        stream,
+        ..Default::default()
+    })
+}
+
+fn port(name: &str, stream: bool) -> v1::Port {
+    v1::Port {
+        name: name.to_owned(),
+        r#type: text_type(stream),
+        parameter: name.to_owned(),
+    }
+}
+
+fn end(place: v1::end::Place, node: u32) -> Option<v1::End> {
+    Some(v1::End {
+        place: place.into(),
+        node,
+        port: 0,
+    })
+}
+
+fn node(role: &str, stream_out: bool) -> v1::Node {
+    v1::Node {
+        name: format!("{role}.run"),
+        role: role.to_owned(),
+        method: "run".to_owned(),
+        inputs: vec![port("input", false)],
+        outputs: vec![port("output", stream_out)],
+        trigger: vec![v1::Alternative { ports: vec![0] }],
+        ..Default::default()
+    }
+}
+
+/// `question` → `read` → `speak` → `words`, a stream.
+pub fn flow() -> v1::Flow {
+    use v1::end::Place::{Input, Node, Result};
+    let edge = |from, to, stream| v1::Edge {
+        from,
+        to,
+        r#type: text_type(stream),
+    };
+    v1::Flow {
+        name: "speak".to_owned(),
+        inputs: vec![port("question", false)],
+        nodes: vec![node("read", false), node("speak", true)],
+        edges: vec![
+            edge(end(Input, 0), end(Node, 0), false),
+            edge(end(Node, 0), end(Node, 1), false),
+            edge(end(Node, 1), end(Result, 0), true),
+        ],
+        results: vec![port("words", true)],
+        ..Default::default()
+    }
+}
+
+pub fn request() -> v1::SubmitRequest {
+    let input = v1::Input {
+        name: "question".to_owned(),
+        frames: vec![text("how are you")],
+    };
+    v1::SubmitRequest {
+        flow: "speak".to_owned(),
+        inputs: vec![input],
+        ..Default::default()
+    }
+}
+
+/// What `read` and `speak` do when nothing goes wrong.
+pub fn work(activation: &ActivationHandle) {
+    let input = activation.activation().value("input").unwrap().unwrap();
+    let input = read_text(&input);
+    match activation.activation().role() {
+        "read" => {
+            activation
+                .emit("output", vec![text(&input.to_uppercase())])
+                .unwrap();
+        }
+        _ => {
+            for word in input.split(' ') {
+                activation.emit("output", vec![text(word)]).unwrap();
+            }
+        }
+    }
+    activation
+        .finish(BTreeMap::from([("letters".to_owned(), input.len() as f64)]))
+        .unwrap();
+}
+
+/// Between two looks at something that no event tells of.
+pub fn breathe() {
+    thread::park_timeout(Duration::from_millis(1));
+}
+
+/// A role that never answers.
+pub fn hang(activation: &ActivationHandle) {
+    while !activation.activation().cancelled() {
+        breathe();
+    }
+}
+
+pub struct Worker {
+    pub node: Arc<Node>,
+    pub info: v1::WorkerInfo,
+}
+
+impl Worker {
+    /// Dies: its links close, and nobody listens at its addresses any more.
+    pub fn kill(&self) {
+        self.node.close();
+    }
+}
+
+pub struct Cluster {
+    pub hub: Arc<Hub>,
+    folder: TempDir,
+    incarnations: AtomicU32,
+    /// They live as long as the cluster.
+    nodes: Mutex<Vec<Arc<Node>>>,
+}
+
+pub fn config() -> HubConfig {
+    HubConfig {
+        reconnect: Duration::from_millis(300),
+        ..HubConfig::new("test", 7)
+    }
+}
+
+impl Cluster {
+    pub fn new(config: HubConfig) -> Self {
+        let hub = Arc::new(Hub::new(config).unwrap());
+        hub.put_flow(&flow().encode_to_vec()).unwrap();
+        Self {
+            hub,
+            folder: tempfile::tempdir().unwrap(),
+            incarnations: AtomicU32::new(0),
+            nodes: Mutex::default(),
+        }
+    }
+
+    pub fn address(&self, name: &str) -> String {
+        let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
+        format!(
+            "unix:{}",
+            self.folder
+                .path()
+                .join(format!("{name}-{incarnation}"))
+                .display()
+        )
+    }
+
+    pub fn info(&self, name: &str, roles: &[&str], addresses: Vec<String>) -> v1::WorkerInfo {
+        let method = v1::MethodInfo {
+            name: "run".to_owned(),
+            parameters: vec![v1::Parameter {
+                name: "loudness".to_owned(),
+                r#type: Some(v1::Type {
+                    kind: v1::Kind::Real.into(),
+                    ..Default::default()
+                }),
+                default: None,
+            }],
+            ..Default::default()
+        };
+        let role = |role: &&str| v1::RoleInfo {
+            name: (*role).to_owned(),
+            methods: vec![method.clone()],
+            ..Default::default()
+        };
+        v1::WorkerInfo {
+            name: name.to_owned(),
+            incarnation: format!("{}", self.incarnations.fetch_add(1, Ordering::Relaxed)),
+            roles: roles.iter().map(role).collect(),
+            addresses,
+            ..Default::default()
+        }
+    }
+
+    /// A worker whose roles do `work`, one activation after the other and role.
+    pub fn worker(
+        &self,
+        name: &str,
+        roles: &[&str],
+        work: impl Fn(ActivationHandle) + Send + Sync + 'static,
+    ) -> Worker {
+        let address = self.address(name);
+        let mut info = self.info(name, roles, vec![address.clone()]);
+        let config = NodeConfig {
+            cluster: "test".to_owned(),
+            retention_bytes: 1 << 20,
+            heartbeat_limit: Duration::from_secs(10),
+        };
+        let node = Arc::new(Node::new(&info, &[address.parse().unwrap()], &config).unwrap());
+        info.addresses = node.addresses().to_vec();
+        let work = Arc::new(work);
+        for role in roles {
+            let (ready, work) = (node.ready(role).unwrap(), work.clone());
+            thread::spawn(move || {
+                while let Ok(taken) = ready.take(1, Duration::from_secs(60)) {
+                    taken.into_iter().for_each(|activation| work(activation));
+                }
+            });
+        }
+        self.hub.worker_seen(&info.encode_to_vec()).unwrap();
+        self.nodes.lock().unwrap().push(node.clone());
+        Worker { node, info }
+    }
+
+    pub fn status(&self) -> v1::ClusterStatus {
+        v1::ClusterStatus::decode(&self.hub.cluster_status()[..]).unwrap()
+    }
+
+    pub fn job(&self, job: &str) -> v1::JobStatus {
+        v1::JobStatus::decode(&self.hub.job_status(job).unwrap()[..]).unwrap()
+    }
+
+    /// Waits until the cluster looks as it should.
+    pub fn until(&self, what: &str, holds: impl Fn(&v1::ClusterStatus) -> bool) {
+        let started = Instant::now();
+        while !holds(&self.status()) {
+            assert!(started.elapsed() < PATIENCE, "{what}: {:?}", self.status());
+            breathe();
+        }
+    }
+
+    pub fn until_ready(&self, workers: usize) {
+        let ready = |worker: &&v1::WorkerStatus| worker.state() == v1::worker_status::State::Ready;
+        self.until("workers are ready", |status| {
+            status.workers.iter().filter(ready).count() == workers
+        });
+    }
+
+    pub fn client(&self) -> Client {
+        Client {
+            hub: self.hub.clone(),
+            number: self.hub.open_client(),
+            events: Vec::new(),
+            max_bytes: 1 << 20,
+        }
+    }
+
+    /// What must hold when every job has ended.
+    pub fn assert_clean(&self) {
+        self.hub.check().unwrap();
+        let status = self.status();
+        assert_eq!((status.jobs_running, status.jobs_waiting), (0, 0));
+        assert!(
+            status.workers.iter().all(|worker| worker.outstanding == 0),
+            "{status:?}"
+        );
+    }
+}
+
+pub struct Client {
+    hub: Arc<Hub>,
+    pub number: u64,
+    events: Vec<v1::JobEvent>,
+    pub max_bytes: usize,
+}
+
+impl Client {
+    pub fn send(&self, tag: u64, message: Request) {
+        let messages = vec![v1::ClientMessage {
+            tag,
+            message: Some(message),
+        }];
+        self.hub
+            .send(self.number, &v1::ClientBatch { messages }.encode_to_vec())
+            .unwrap();
+    }
+
+    pub fn submit(&self, request: v1::SubmitRequest) {
+        self.send(1, Request::Submit(request));
+    }
+
+    pub fn cancel(&self, job: &str) {
+        self.send(
+            2,
+            Request::Cancel(v1::CancelRequest {
+                job: job.to_owned(),
+                reason: "enough".to_owned(),
+            }),
+        );
+    }
+
+    pub fn close(self) {
+        self.hub.close_client(self.number);
+    }
+
+    /// The next event, waiting on the hub's eventfd as an event loop would.
+    pub fn next(&mut self) -> Event {
+        let started = Instant::now();
+        loop {
+            if !self.events.is_empty() {
+                return self.events.remove(0).event.unwrap();
+            }
+            let batch = self.hub.take(self.number, self.max_bytes);
+            self.events = v1::EventBatch::decode(&batch[..]).unwrap().events;
+            if self.events.is_empty() {
+                assert!(started.elapsed() < PATIENCE, "no event came");
+                wait_readable(&self.hub);
+                self.hub.ready_clients();
+            }
+        }
+    }
+
+    pub fn accepted(&mut self) -> (String, v1::Accepted) {
+        let number = self.number;
+        let started = Instant::now();
+        loop {
+            let batch = self.hub.take(number, self.max_bytes);
+            self.events
+                .extend(v1::EventBatch::decode(&batch[..]).unwrap().events);
+            if let Some(event) = self.events.first() {
+                let job = event.job.clone();
+                match self.next() {
+                    Event::Accepted(accepted) => return (job, accepted),
+                    other => panic!("not accepted: {other:?}"),
+                }
+            }
+            assert!(started.elapsed() < PATIENCE);
+        }
+    }
+
+    pub fn refused(&mut self) -> v1::Error {
+        match self.next() {
+            Event::Refused(error) => error,
+            other => panic!("not refused: {other:?}"),
+        }
+    }
+
+    /// Result frames up to the end of the job.
+    pub fn rest(&mut self) -> (Vec<v1::ResultFrame>, v1::JobEnd) {
+        let mut frames = Vec::new();
+        loop {
+            match self.next() {
+                Event::Frame(frame) => frames.push(frame),
+                Event::Ended(end) => return (frames, end),
+                Event::Progress(_) => {}
+                other => panic!("unexpected: {other:?}"),
+            }
+        }
+    }
+
+    pub fn failure(&mut self) -> v1::Error {
+        self.rest().1.error.expect("the job failed")
+    }
+}
+
+fn wait_readable(hub: &Hub) {
+    // SAFETY: the hub outlives this call, and with it the descriptor.
+    let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(hub.fileno()) };
+    let second = Timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    };
+    poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&second)).unwrap();
+}
+
+pub fn words(frames: &[v1::ResultFrame]) -> Vec<String> {
+    let frames = frames.iter().filter(|frame| frame.mark() == v1::Mark::None);
+    frames.map(|frame| read_text(&frame.payload)).collect()
+}

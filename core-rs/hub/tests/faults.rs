@@ -1,0 +1,275 @@
+//! What happens when workers die, fall silent, drain or come back.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use common::{Cluster, config, hang, request, words, work};
+use omniflow_hub::HubConfig;
+use omniflow_link::{Address, LinkConfig, Listener, Message, open};
+use omniflow_wire::v1::{ErrorCode, node_progress, worker_status};
+use omniflow_wire::{LinkMessage, PROTOCOL, v1};
+use prost::Message as _;
+
+#[test]
+fn a_node_whose_worker_dies_runs_again_elsewhere_unnoticed_by_the_client() {
+    let cluster = Cluster::new(config());
+    let (told, news) = channel();
+    cluster.worker("reader", &["read"], |activation| work(&activation));
+    let doomed = cluster.worker("doomed", &["speak"], move |activation| {
+        told.send(()).unwrap();
+        hang(&activation);
+    });
+    cluster.until_ready(2);
+    let mut client = cluster.client();
+    client.submit(request());
+    client.accepted();
+    news.recv_timeout(Duration::from_secs(10)).unwrap();
+    doomed.kill();
+    cluster.worker("heir", &["speak"], |activation| work(&activation));
+    let (frames, end) = client.rest();
+    assert_eq!(
+        (words(&frames).join(" "), end.error),
+        ("HOW ARE YOU".to_owned(), None)
+    );
+    let attempts: Vec<_> = end
+        .report
+        .unwrap()
+        .activations
+        .into_iter()
+        .filter(|a| a.node == "speak.run")
+        .collect();
+    let seen: Vec<_> = attempts
+        .iter()
+        .map(|a| (a.worker.as_str(), a.attempt, a.state()))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("doomed", 1, node_progress::State::Lost),
+            ("heir", 2, node_progress::State::Done)
+        ]
+    );
+    cluster.assert_clean();
+}
+
+#[test]
+fn producers_that_died_with_their_frames_run_again_too() {
+    let cluster = Cluster::new(config());
+    let (told, news) = channel();
+    let runs = Arc::new(AtomicU32::new(0));
+    let (counted, both) = (runs.clone(), ["read", "speak"]);
+    let doomed = cluster.worker("doomed", &both, move |activation| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        if activation.activation().role() == "read" {
+            return work(&activation);
+        }
+        told.send(()).unwrap();
+        hang(&activation);
+    });
+    cluster.until_ready(1);
+    let mut client = cluster.client();
+    client.submit(request());
+    client.accepted();
+    news.recv_timeout(Duration::from_secs(10)).unwrap();
+    doomed.kill();
+    let counted = runs.clone();
+    cluster.worker("heir", &both, move |activation| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        work(&activation);
+    });
+    let (frames, end) = client.rest();
+    assert_eq!(
+        (words(&frames).join(" "), end.error),
+        ("HOW ARE YOU".to_owned(), None)
+    );
+    assert_eq!(runs.load(Ordering::Relaxed), 4);
+    cluster.assert_clean();
+}
+
+#[test]
+fn a_job_fails_once_every_attempt_of_a_node_is_lost() {
+    let cluster = Cluster::new(HubConfig {
+        max_attempts: 2,
+        ..config()
+    });
+    cluster.worker("reader", &["read"], |activation| work(&activation));
+    cluster.until_ready(1);
+    let mut client = cluster.client();
+    let (told, news) = channel();
+    for attempt in 1..=2 {
+        let told = told.clone();
+        let name = format!("doomed-{attempt}");
+        let doomed = cluster.worker(&name, &["speak"], move |activation| {
+            told.send(()).unwrap();
+            hang(&activation);
+        });
+        if attempt == 1 {
+            cluster.until_ready(2);
+            client.submit(request());
+            client.accepted();
+        }
+        news.recv_timeout(Duration::from_secs(10)).unwrap();
+        doomed.kill();
+    }
+    let error = client.failure();
+    assert_eq!(
+        (error.code(), &*error.node, &*error.worker),
+        (ErrorCode::WorkerLost, "speak.run", "doomed-2")
+    );
+    assert!(
+        !error.cause.is_empty() && !error.cure.is_empty(),
+        "{error:?}"
+    );
+    cluster.assert_clean();
+}
+
+/// A worker that greets and then says nothing.
+fn mute(cluster: &Cluster, name: &str) -> v1::WorkerInfo {
+    let address = cluster.address(name);
+    let info = cluster.info(name, &["read"], vec![address.clone()]);
+    let incarnation = info.incarnation.clone();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let listener = Listener::bind(&address.parse::<Address>().unwrap())
+                .await
+                .unwrap();
+            let (sender, mut reader) =
+                open(listener.accept().await.unwrap(), LinkConfig::default());
+            reader.read(&mut Vec::new()).await.unwrap();
+            let welcome = v1::Welcome {
+                protocol: PROTOCOL,
+                incarnation,
+                ..Default::default()
+            };
+            let (kind, head, body) = LinkMessage::from(welcome).encode();
+            sender
+                .send(Message {
+                    kind,
+                    stream: 0,
+                    head,
+                    body,
+                })
+                .unwrap();
+            std::future::pending::<()>().await;
+        });
+    });
+    info
+}
+
+#[test]
+fn a_worker_that_is_silent_past_the_limit_is_lost() {
+    let config = HubConfig {
+        heartbeat: Duration::from_millis(20),
+        heartbeat_limit: Duration::from_millis(100),
+        ..config()
+    };
+    let cluster = Cluster::new(config);
+    cluster.worker("speaker", &["speak"], |activation| work(&activation));
+    cluster.until_ready(1);
+    let info = mute(&cluster, "mute");
+    cluster.hub.worker_seen(&info.encode_to_vec()).unwrap();
+    cluster.until_ready(2);
+    let mut client = cluster.client();
+    client.submit(request());
+    client.accepted();
+    cluster.until("the mute worker is lost", |status| {
+        status
+            .workers
+            .iter()
+            .any(|worker| worker.state() == worker_status::State::Lost)
+    });
+    cluster.worker("reader", &["read"], |activation| work(&activation));
+    let (frames, end) = client.rest();
+    assert_eq!((words(&frames).len(), end.error), (3, None));
+    cluster.assert_clean();
+}
+
+#[test]
+fn absence_from_the_registry_with_a_living_link_changes_nothing() {
+    let cluster = Cluster::new(config());
+    let worker = cluster.worker("both", &["read", "speak"], |activation| work(&activation));
+    cluster.until_ready(1);
+    cluster.hub.worker_gone("both", &worker.info.incarnation);
+    let mut client = cluster.client();
+    client.submit(request());
+    client.accepted();
+    assert_eq!(client.rest().1.error, None);
+    worker.kill();
+    cluster.until("the seat is gone", |status| status.workers.is_empty());
+}
+
+#[test]
+fn a_new_incarnation_replaces_the_old_one() {
+    let cluster = Cluster::new(config());
+    let (told, news) = channel();
+    cluster.worker("both", &["read", "speak"], move |activation| {
+        told.send(()).unwrap();
+        hang(&activation);
+    });
+    cluster.until_ready(1);
+    let mut client = cluster.client();
+    client.submit(request());
+    client.accepted();
+    news.recv_timeout(Duration::from_secs(10)).unwrap();
+    cluster.worker("both", &["read", "speak"], |activation| work(&activation));
+    let (frames, end) = client.rest();
+    assert_eq!((words(&frames).len(), end.error), (3, None));
+    assert_eq!(cluster.status().workers.len(), 1);
+}
+
+#[test]
+fn a_draining_worker_finishes_what_it_has_and_gets_nothing_new() {
+    let cluster = Cluster::new(config());
+    let (told, news) = channel();
+    let (go, gone) = channel::<()>();
+    let gone = std::sync::Mutex::new(gone);
+    cluster.worker("reader", &["read"], |activation| work(&activation));
+    let old = cluster.worker("old", &["speak"], move |activation| {
+        told.send(()).unwrap();
+        gone.lock().unwrap().recv().unwrap();
+        work(&activation);
+    });
+    cluster.until_ready(2);
+    let mut client = cluster.client();
+    client.submit(request());
+    client.accepted();
+    news.recv_timeout(Duration::from_secs(10)).unwrap();
+    assert_eq!(cluster.hub.drain_worker("old").unwrap(), 1);
+    cluster.worker("new", &["speak"], |activation| work(&activation));
+    cluster.until_ready(2);
+    let mut other = cluster.client();
+    other.submit(request());
+    other.accepted();
+    let report = other.rest().1.report.unwrap();
+    assert!(
+        report
+            .activations
+            .iter()
+            .all(|activation| activation.worker != "old")
+    );
+    assert!(!old.node.wait_drained(Duration::ZERO));
+    go.send(()).unwrap();
+    assert_eq!(client.rest().1.error, None);
+    assert!(old.node.wait_drained(Duration::from_secs(10)));
+    old.kill();
+    cluster.until("it has left", |status| status.workers.len() == 2);
+    assert!(
+        cluster
+            .hub
+            .drain_worker("old")
+            .unwrap_err()
+            .to_string()
+            .contains("new, reader")
+    );
+    cluster.assert_clean();
+}

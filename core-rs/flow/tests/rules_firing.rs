@@ -79,6 +79,17 @@ fn rule_01_a_loser_that_has_ended_needs_no_telling() {
 }
 
 #[test]
+fn rule_01_a_loser_may_go_on_for_long() {
+    let mut place = Place::hosting(&choice(), &[NODE]);
+    place.frame(2, 0, 30);
+    place.frame(0, 0, 11);
+    place.took();
+    assert_eq!(place.frame(1, 1 << 20, 21), Arrival::Unwanted);
+    assert_eq!(place.end(1, 1 << 21), Arrival::Unwanted);
+    assert_eq!(place.took(), []);
+}
+
+#[test]
 fn rule_01_an_optional_port_is_waited_for_and_delivers_none_when_closed() {
     let mut place = Place::hosting(&optional(), &[NODE]);
     place.frame(1, 0, 21);

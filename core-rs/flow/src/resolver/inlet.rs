@@ -92,13 +92,14 @@ impl<P: Payload> Inlet<P> {
 
     /// Takes one item in. An error says how the item breaks the protocol; then nothing has changed.
     pub(super) fn take(&mut self, epoch: u32, item: Item<P>) -> Result<Taking, &'static str> {
-        self.admit(&item)?;
+        self.fits_type(&item)?;
         if self.state == State::Refused {
             return Ok(Taking::dropped(Arrival::Unwanted));
         }
         if epoch < self.epoch {
             return Ok(Taking::dropped(Arrival::Stale));
         }
+        self.fits_window(&item)?;
         self.restart(epoch);
         match item {
             Item::Frame { seq, payload } => self.take_frame(seq, payload),
@@ -107,16 +108,21 @@ impl<P: Payload> Inlet<P> {
         }
     }
 
-    /// What no state of the edge allows.
-    fn admit(&self, item: &Item<P>) -> Result<(), &'static str> {
+    fn fits_type(&self, item: &Item<P>) -> Result<(), &'static str> {
         match item {
             Item::Frame { seq, .. } if !self.stream && *seq > 0 => {
                 Err("a second frame on a plain edge")
             }
+            Item::End { .. } if !self.stream => Err("END on a plain edge"),
+            _ => Ok(()),
+        }
+    }
+
+    fn fits_window(&self, item: &Item<P>) -> Result<(), &'static str> {
+        match item {
             Item::Frame { seq, .. } if *seq >= self.next.saturating_add(WINDOW) => {
                 Err("a frame too far ahead of a missing one")
             }
-            Item::End { .. } if !self.stream => Err("END on a plain edge"),
             _ => Ok(()),
         }
     }

@@ -7,7 +7,6 @@ from typing import Protocol
 import grpc.aio
 
 from omniflow.client.failures import unreachable
-from omniflow.registry import Registry
 
 CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", -1),
@@ -54,6 +53,9 @@ class LeaderAddress:
         self.words = f"the leader of cluster {cluster!r}"
 
     async def find(self, within: float) -> str:
+        # Most clients are told the address, and need not pay for importing what talks to etcd.
+        from omniflow.registry import Registry
+
         async with Registry(self._etcd, self._cluster) as registry:
             return (await registry.wait_leader(within)).address
 
@@ -66,6 +68,7 @@ class Dialer:
         self._timeout = connect_timeout
         self._address = ""
         self._channel: grpc.aio.Channel | None = None
+        self._connecting = asyncio.Lock()
 
     @property
     def words(self) -> str:
@@ -78,13 +81,14 @@ class Dialer:
 
     async def connect(self) -> grpc.aio.Channel:
         """A connected channel to where the scheduler is now. Raises `Unavailable` after the connect time-out."""
-        address = await self._finder.find(self._timeout)
-        if address != self._address or self._channel is None:
-            await self.close()
-            self._address = address
-            self._channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
-        await wait_connected(self._channel, address, self._timeout)
-        return self._channel
+        async with self._connecting:
+            address = await self._finder.find(self._timeout)
+            if address != self._address or self._channel is None:
+                await self.close()
+                self._address = address
+                self._channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+            await wait_connected(self._channel, address, self._timeout)
+            return self._channel
 
     async def close(self) -> None:
         channel, self._channel = self._channel, None

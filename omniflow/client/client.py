@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+import grpc
 import grpc.aio
 
 from omniflow.client.address import Dialer, Finder, FixedAddress, LeaderAddress
 from omniflow.client.exchange import Exchange
-from omniflow.client.failures import failure_of
+from omniflow.client.failures import failure_of, has_error
 from omniflow.client.job import Job
 from omniflow.client.signature import Compilable, Signature, encode_parameters, encode_untyped
 from omniflow.client.solo import SoloSubmit
@@ -105,7 +106,7 @@ class Client:
         signature = await self._signature_for(flow)
         request = job_pb2.SubmitRequest(
             flow=flow if isinstance(flow, str) else flow.name,
-            inputs=signature.encode(inputs or {}) if signature is not None else encode_untyped(inputs or {}),
+            inputs=await self._encoded(flow, signature, inputs or {}),
             parameters=encode_parameters(parameters) if parameters else None,
             priority=priority,
             deadline_ms=_deadline_ms(deadline),
@@ -228,6 +229,23 @@ class Client:
         except UnknownFlow:
             return None
 
+    async def _encoded(
+        self, flow: str | Compilable, signature: Signature | None, inputs: Mapping[str, Any]
+    ) -> Sequence[job_pb2.Input]:
+        """Inputs that do not fit are tried on the newest version before they are called wrong: it may be new."""
+        if signature is None:
+            return encode_untyped(inputs)
+        try:
+            return signature.encode(inputs)
+        except InvalidArgument:
+            if not isinstance(flow, str):
+                raise
+            del self._signatures[flow, b""]
+            newest = await self.signature_of(flow, b"")
+            if newest == signature:
+                raise
+            return newest.encode(inputs)
+
     async def _submit_alone(self, job: Job, request: job_pb2.SubmitRequest) -> None:
         self._ensure_running()
         solo = SoloSubmit(self._dialer, self._exchange, job, request)
@@ -257,9 +275,14 @@ class Client:
             self._exchange.fail(InternalError("the client failed", cause=repr(error), cure="report this defect"))
 
     async def _ask(self, doing: str, call: Callable[[grpc.aio.Channel, float], Awaitable[T]]) -> T:
-        channel = await self._dialer.channel()
+        """Every question may be asked twice: of a scheduler that went away, its successor is asked once more."""
         try:
-            return await call(channel, self._call_timeout)
+            return await call(await self._dialer.channel(), self._call_timeout)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNAVAILABLE or has_error(error):
+                raise failure_of(error, self._dialer.words, doing) from None
+        try:
+            return await call(await self._dialer.connect(), self._call_timeout)
         except grpc.aio.AioRpcError as error:
             raise failure_of(error, self._dialer.words, doing) from None
 

@@ -11,7 +11,15 @@ from omniflow.client.address import Dialer
 from omniflow.client.failures import failure_of, is_break, unreachable
 from omniflow.client.job import Job
 from omniflow.errors import OmniFlowError, Unavailable, from_proto
-from omniflow.v1.job_pb2 import ClientBatch, ClientMessage, EventBatch, JobEvent, SubmitRequest, WatchRequest
+from omniflow.v1.job_pb2 import (
+    CancelRequest,
+    ClientBatch,
+    ClientMessage,
+    EventBatch,
+    JobEvent,
+    SubmitRequest,
+    WatchRequest,
+)
 
 log = logging.getLogger(__name__)
 
@@ -27,12 +35,13 @@ Call = grpc.aio.StreamStreamCall[bytes, bytes]
 class _Entry:
     """A job on the stream. `request` is what to send again while nobody has answered it."""
 
-    __slots__ = ("answered", "job", "progress", "request")
+    __slots__ = ("abandoned", "answered", "job", "progress", "request")
 
     def __init__(self, job: Job, request: ClientMessage, progress: bool) -> None:
         self.job = job
         self.request: ClientMessage | None = request
         self.progress = progress
+        self.abandoned = False
         self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
@@ -67,8 +76,7 @@ class Exchange:
         try:
             await entry.answered
         except asyncio.CancelledError:
-            # Accepted or not, nobody waits for it: the stream's end or its deadline ends the job.
-            self._entries.pop(tag, None)
+            entry.abandoned = True
             raise
 
     async def run(self) -> None:
@@ -174,8 +182,16 @@ class Exchange:
             entry.request = None
             if not entry.answered.done():
                 entry.answered.set_result(None)
+            if entry.abandoned:
+                self._cancel(event)
         if kind == "ended":
             del self._entries[event.tag]
+
+    def _cancel(self, event: JobEvent) -> None:
+        """Nobody knows of this job: whoever submitted it gave up before it was accepted."""
+        cancel = CancelRequest(job=event.job, reason="its submission was given up")
+        self._outgoing.append(ClientMessage(tag=event.tag, cancel=cancel))
+        self._wanted.set()
 
     def _refused(self, event: JobEvent, entry: _Entry) -> None:
         del self._entries[event.tag]

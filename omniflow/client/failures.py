@@ -13,10 +13,9 @@ ERROR_METADATA = "omniflow-error-bin"
 
 def failure_of(error: grpc.aio.AioRpcError, address: str, doing: str) -> OmniFlowError:
     """The Error that the scheduler sent along, or what the status says without one."""
-    metadata: Any = error.trailing_metadata() or ()
-    for key, value in metadata:
-        if key == ERROR_METADATA and isinstance(value, bytes):
-            return from_proto(Error.FromString(value))
+    sent = _sent_along(error)
+    if sent is not None:
+        return from_proto(sent)
     details = error.details() or "no details"
     match error.code():
         case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in details:
@@ -36,6 +35,19 @@ def failure_of(error: grpc.aio.AioRpcError, address: str, doing: str) -> OmniFlo
             return InternalError(f"{doing}: the scheduler failed", cause=details, cure="see the scheduler's log")
         case _:
             return unreachable(address, doing, f"{error.code().name}, {details}")
+
+
+def has_error(error: grpc.aio.AioRpcError) -> bool:
+    """Whether the scheduler itself refused, rather than the connection."""
+    return _sent_along(error) is not None
+
+
+def _sent_along(error: grpc.aio.AioRpcError) -> Error | None:
+    metadata: Any = error.trailing_metadata() or ()
+    for key, value in metadata:
+        if key == ERROR_METADATA and isinstance(value, bytes):
+            return Error.FromString(value)
+    return None
 
 
 def unreachable(address: str, doing: str, cause: str) -> Unavailable:

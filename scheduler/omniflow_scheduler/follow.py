@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from omniflow.errors import OmniFlowError
 from omniflow.registry import Put, Registry
+from omniflow.v1.cluster_pb2 import WorkerInfo
 from omniflow_core import CoreError, Hub
 from omniflow_scheduler.flow_check import require_valid
 
@@ -39,11 +40,17 @@ class RegistryFollower:
         async for event in self._workers:
             if isinstance(event, Put):
                 log.info("worker %s is registered: incarnation %s", event.name, event.value.incarnation)
-                self._hub.worker_seen(event.value.SerializeToString())
+                self._tell_worker(event.value)
             else:
                 log.info("worker %s is no longer registered", event.name)
                 self._hub.worker_gone(event.last.name, event.last.incarnation)
         raise AssertionError("a watch has no end")
+
+    def _tell_worker(self, info: WorkerInfo) -> None:
+        try:
+            self._hub.worker_seen(info.SerializeToString())
+        except CoreError as error:
+            log.error("worker %s is registered with what cannot be used: %s", info.name, error)
 
     async def follow_flows(self) -> NoReturn:
         """A flow that does not validate (one of a later version) is passed over; the others serve."""

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from omniflow.errors import InvalidArgument, UnknownJob
+from omniflow.errors import InvalidArgument, Unavailable, UnknownJob
 from omniflow.v1 import error_pb2, job_pb2
 from omniflow_core import CoreError, Hub
 from omniflow_scheduler.outbox import Outbox
@@ -93,14 +93,25 @@ class JobService:
         return job_pb2.CancelResponse(running=running).SerializeToString()
 
     async def _exchange(self, client: int, requests: AsyncIterator[bytes], context: Context) -> InvalidArgument | None:
+        """Until the client hangs up or sends nonsense, or the hub is closed and has nothing left to say."""
         async with asyncio.TaskGroup() as group:
+            reader = group.create_task(self._read(client, requests))
             writer = group.create_task(self._write(client, context))
-            async for batch in requests:
-                try:
-                    self._hub.send(client, batch)
-                except CoreError as error:
-                    writer.cancel()
-                    return _unreadable(str(error))
+            await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
+            problem = reader.result() if reader.done() and not reader.exception() else None
+            if problem is not None:
+                writer.cancel()
+            await asyncio.wait({writer})
+            reader.cancel()
+        return problem
+
+    async def _read(self, client: int, requests: AsyncIterator[bytes]) -> InvalidArgument | None:
+        """Whatever the client sends, to its end; the problem when it is not a batch."""
+        async for batch in requests:
+            try:
+                self._hub.send(client, batch)
+            except CoreError as error:
+                return _unreadable(str(error))
         return None
 
     async def _write(self, client: int, context: Context) -> None:
@@ -121,6 +132,7 @@ class JobService:
                     yield event
                     if event_part(event, EVENT_ENDED) is not None:
                         return
+            await refuse_with(context, _stopping())
         finally:
             self._outbox.close(client)
 
@@ -151,6 +163,10 @@ def _unknown(job: str) -> UnknownJob:
         field="job",
         cure="it never was, or it ended longer ago than results are kept (`result_ttl_s`); see `omniflow jobs`",
     )
+
+
+def _stopping() -> Unavailable:
+    return Unavailable("the scheduler is stopping", cure="watch the job at the next one", retry_after=1.0)
 
 
 def _unreadable(cause: str) -> InvalidArgument:

@@ -18,6 +18,7 @@ class Outbox:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._ready: dict[int, asyncio.Event] = {}
+        self._finished = False
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(hub.fileno(), self._wake)
 
@@ -25,6 +26,8 @@ class Outbox:
         """A new client of the hub."""
         client = self._hub.open_client()
         self._ready[client] = asyncio.Event()
+        if self._finished:
+            self._ready[client].set()
         return client
 
     def close(self, client: int) -> None:
@@ -33,17 +36,22 @@ class Outbox:
         self._hub.close_client(client)
 
     async def batches(self, client: int) -> AsyncIterator[bytes]:
-        """Serialized EventBatches, for as long as the caller wants them."""
+        """Serialized EventBatches, for as long as the caller wants them; they end after `finish`."""
         ready = self._ready[client]
         while True:
             await ready.wait()
             ready.clear()
             while batch := self._hub.take(client, MAX_BATCH_BYTES):
                 yield batch
+            if self._finished:
+                return
 
-    def stop(self) -> None:
-        """The hub is about to be closed."""
+    def finish(self) -> None:
+        """The hub is closed: what it still has for its clients is handed out, and that is the end."""
+        self._finished = True
         self._loop.remove_reader(self._hub.fileno())
+        for ready in self._ready.values():
+            ready.set()
 
     def _wake(self) -> None:
         for client in self._hub.ready_clients():

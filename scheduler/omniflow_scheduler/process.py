@@ -83,10 +83,9 @@ class SchedulerProcess:
                 await edge.start(hub, outbox, registry, follower)
                 log.info("leading cluster %s on %s, term %d", settings.cluster, edge.address, term)
                 successor = await self._serve(election)
-                code = await self._end(edge, hub, successor)
+                code = await self._end(edge, hub, outbox, successor)
                 for follow in follows:
                     follow.cancel()
-            outbox.stop()
             return code
 
     async def _serve(self, election: Election) -> Leader | None:
@@ -100,15 +99,17 @@ class SchedulerProcess:
             stop.cancel()
             superseded.cancel()
 
-    async def _end(self, edge: Edge, hub: Hub, successor: Leader | None) -> ExitCode:
+    async def _end(self, edge: Edge, hub: Hub, outbox: Outbox, successor: Leader | None) -> ExitCode:
         if successor is not None:
             log.error("another scheduler leads with term %d: leaving its workers to it", successor.term)
             hub.close(0)
+            outbox.finish()
             await edge.stop(GRACE)
             return ExitCode.DRAINED
         await edge.announce_end()
         log.info("draining, %.0f s at most; a second signal ends it at once", self._settings.drain_timeout_s)
         drained = await self._drain(hub)
+        outbox.finish()
         await edge.stop(GRACE if drained else 0)
         log.info("stopped, %s", "drained" if drained else "at once: jobs that were running are lost")
         return ExitCode.DRAINED if drained else ExitCode.STOPPED_AT_ONCE

@@ -53,6 +53,8 @@ class Stream:
 class ScriptedScheduler(JobServiceServicer, ClusterServiceServicer):
     def __init__(self) -> None:
         self.address = ""
+        self.echo = Flow()
+        self.echo.CopyFrom(ECHO)
         self.streams: asyncio.Queue[Stream] = asyncio.Queue()
         self.submits: asyncio.Queue[job_pb2.SubmitRequest] = asyncio.Queue()
 
@@ -90,7 +92,7 @@ class ScriptedScheduler(JobServiceServicer, ClusterServiceServicer):
         )
 
     async def ListFlows(self, request: cluster_pb2.ListFlowsRequest, context: Context) -> cluster_pb2.ListFlowsResponse:
-        return cluster_pb2.ListFlowsResponse(flows=[ECHO] if request.name in {"", "echo"} else [])
+        return cluster_pb2.ListFlowsResponse(flows=[self.echo] if request.name in {"", "echo"} else [])
 
 
 def accepted(tag: int, job: str) -> JobEvent:

@@ -8,7 +8,7 @@ from omniflow.client import Client, Frame
 from omniflow.errors import Cancelled, InvalidArgument, UnknownFlow, UnknownJob
 from omniflow.v1 import error_pb2
 from omniflow.v1.job_pb2 import JobEvent, NodeProgress
-from tests.unit.client.scripted_scheduler import ScriptedScheduler, accepted, echo_events, ended, frame
+from tests.unit.client.scripted_scheduler import ScriptedScheduler, accepted, echo_events, ended, frame, text_port
 
 HI = b"\n\x02hi"
 
@@ -105,6 +105,34 @@ async def test_a_wrong_input_is_named_before_anything_is_sent(scheduler: Scripte
         with pytest.raises(InvalidArgument, match="in the past"):
             await client.submit("echo", {"text": "x"}, deadline=0.0)
         assert scheduler.streams.empty()
+
+
+async def test_a_submission_that_is_given_up_is_cancelled_once_it_is_accepted(scheduler: ScriptedScheduler) -> None:
+    async with Client(scheduler.address) as client:
+        submitted = asyncio.create_task(client.submit("echo", {"text": "x"}))
+        stream = await scheduler.stream()
+        tag = (await stream.next()).tag
+        submitted.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await submitted
+        stream.say(accepted(tag, "7"))
+        assert (await stream.next()).cancel.job == "7"
+
+
+async def test_inputs_that_fit_a_version_registered_meanwhile_are_taken(scheduler: ScriptedScheduler) -> None:
+    async with Client(scheduler.address) as client:
+        assert [flow.name for flow in await client.flows("echo")] == ["echo"]
+        with pytest.raises(InvalidArgument):
+            await client.submit("echo", {"sound": "x"})
+        newer = scheduler.echo
+        newer.version = b"\x02"
+        newer.inputs.append(text_port("sound"))
+        submitted = asyncio.create_task(client.submit("echo", {"sound": "x"}))
+        stream = await scheduler.stream()
+        message = await stream.next()
+        assert [each.name for each in message.submit.inputs] == ["sound"]
+        stream.say(accepted(message.tag, "7"), ended(message.tag, "7"))
+        await submitted
 
 
 async def test_a_refused_question_raises_the_error_that_was_sent_along(scheduler: ScriptedScheduler) -> None:

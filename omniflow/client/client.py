@@ -126,10 +126,11 @@ class Client:
         return job
 
     async def watch(self, job_id: str, next_seq: Mapping[str, int] | None = None, *, progress: bool = False) -> Job:
-        """A job accepted earlier, from given frame numbers on (by result; from the first that is kept, otherwise)."""
-        status = await self.get(job_id)
+        """A job accepted earlier, from given frame numbers on (by result; from the first that is kept, otherwise).
+
+        Raises `UnknownJob`.
+        """
         job = Job(self, None)
-        job.adopt(job_id, await self.signature_of(status.flow, status.flow_version))
         self._ensure_running()
         await self._exchange.watch(job, job_pb2.WatchRequest(job=job_id, next_seq=next_seq, progress=progress))
         return job
@@ -171,7 +172,7 @@ class Client:
         return tuple(answer.roles)
 
     async def flows(self, name: str = "") -> Sequence[Flow]:
-        """Every version of every registered flow, or of one."""
+        """The newest version of every registered flow, or of one."""
         request = cluster_pb2.ListFlowsRequest(name=name)
         answer = await self._ask("listing flows", lambda c, t: ClusterServiceStub(c).ListFlows(request, timeout=t))
         return tuple(answer.flows)
@@ -203,7 +204,7 @@ class Client:
         return await self.cancel(job, reason)
 
     async def signature_of(self, flow: str, version: bytes) -> Signature:
-        """Inputs and results of a registered flow; the newest for an empty version. Raises `UnknownFlow`."""
+        """Inputs and results of a registered flow; of the newest version for an empty one. Raises `UnknownFlow`."""
         known = self._signatures.get((flow, version))
         if known is not None:
             return known

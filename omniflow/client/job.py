@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from omniflow.client.signature import Signature
-from omniflow.errors import OmniFlowError, from_proto
+from omniflow.errors import OmniFlowError, UnknownFlow, from_proto
 from omniflow.types import ValueType, decode
-from omniflow.v1.job_pb2 import CLOSED, MARK_NONE, Accepted, JobEnd, JobEvent, NodeProgress, Report, ResultFrame
+from omniflow.v1.job_pb2 import MARK_NONE, Accepted, JobEnd, JobEvent, NodeProgress, Report, ResultFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +88,11 @@ class Job:
             await self._wait()
         self._raise_failure()
         await self._know_ports()
-        kinds = dict(self._signature.results) if self._signature is not None else {}
-        values: dict[str, Any] = {}
-        for port in self._ports:
-            kind = kinds.get(port)
-            values[port] = [] if kind is not None and kind.stream else None
+        frames: dict[str, list[Any]] = {port: [] for port in self._ports}
         while self._frames:
             frame = self._decoded(self._frames.popleft())
-            held = values.get(frame.port)
-            if isinstance(held, list) and kinds[frame.port].stream:
-                held.append(frame.value)
-            else:
-                values[frame.port] = frame.value
-        return values
+            frames[frame.port].append(frame.value)
+        return {port: self._collected(index, frames[port]) for index, port in enumerate(self._ports)}
 
     async def progress(self) -> AsyncIterator[NodeProgress]:
         """What its nodes do, as it happens; only of a job submitted with `progress=True`. Ends with the job."""
@@ -137,24 +129,17 @@ class Job:
         self.existed = accepted.existed
         self._ports = tuple(accepted.results)
 
-    def adopt(self, job: str, signature: Signature) -> None:
-        """A job of an earlier life of the client."""
-        self.id = job
-        self.flow = signature.name
-        self.flow_version = signature.version
-        self._ports = tuple(name for name, _ in signature.results)
-
     def take(self, event: JobEvent, kind: str) -> None:
         """A frame, a step, or the end. After a reconnect, frames that had come before are dropped."""
         if kind == "frame":
             frame = event.frame
+            if frame.port >= len(self._ports):
+                raise ValueError(f"a frame of result {frame.port} of a job that has {len(self._ports)} results")
             if frame.mark == MARK_NONE:
                 if frame.seq < self._next_seq.get(frame.port, 0):
                     return
                 self._next_seq[frame.port] = frame.seq + 1
                 self._frames.append(frame)
-            elif frame.mark != CLOSED:
-                return
         elif kind == "progress":
             self._steps.append(event.progress)
         elif kind == "ended":
@@ -171,8 +156,14 @@ class Job:
         self._wake()
 
     def _decoded(self, frame: ResultFrame) -> Frame:
-        name = self._ports[frame.port] if frame.port < len(self._ports) else str(frame.port)
+        name = self._ports[frame.port]
         return Frame(name, frame.seq, decode(frame.payload, self._kind(frame.port), field=name))
+
+    def _collected(self, port: int, values: list[Any]) -> Any:
+        kind = self._kind(port)
+        if (kind is not None and kind.stream) or len(values) > 1:
+            return values
+        return values[0] if values else None
 
     def _kind(self, port: int) -> ValueType | None:
         """Only of the version that runs: an older one's types may differ."""
@@ -182,8 +173,13 @@ class Job:
         return signature.results[port][1]
 
     async def _know_ports(self) -> None:
-        if self._signature is None or self._signature.version != self.flow_version:
+        """Of a version that is no longer the newest the types are unknown: values then come as what they are."""
+        if self._signature is not None and self._signature.version == self.flow_version:
+            return
+        try:
             self._signature = await self._control.signature_of(self.flow, self.flow_version)
+        except UnknownFlow:
+            self._signature = None
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

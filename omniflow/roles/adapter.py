@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Never
+from typing import Any
 
+import omniflow_core as core
 from omniflow.errors import BadOutput, Cancelled, InternalError, InvalidArgument
 from omniflow.roles.activation import Activation, CoreActivation, CoreReady
 from omniflow.roles.description import NO_DEFAULT, MethodSpec, PortSpec, RoleSpec
@@ -20,12 +21,12 @@ _READ_SECONDS = 1.0
 class TypedActivation:
     """`Activation` over the core's."""
 
-    def __init__(self, core: CoreActivation, spec: MethodSpec) -> None:
-        self._core = core
+    def __init__(self, inner: CoreActivation, spec: MethodSpec) -> None:
+        self._core = inner
         self.spec = spec
         self.features: dict[str, float] = {}
-        self._constants = core.parameters
-        self._states = dict(core.inputs)
+        self._constants = inner.parameters
+        self._states = dict(inner.inputs)
 
     @property
     def job(self) -> str:
@@ -84,10 +85,12 @@ class TypedActivation:
 
     def read(self, name: str, max_n: int, timeout: float) -> list[Any] | None:
         port = self._input(name)
+        if self._states.get(name) != "stream":
+            return None  # nothing feeds it, or what did was closed
         try:
             payloads = self._core.read(name, max_n, timeout)
-        except Exception as error:
-            _translate(error)
+        except core.CoreError as error:
+            raise _translated(error) from error
         if payloads is None:
             return None
         return [_decoded(payload, port.type, name) for payload in payloads]
@@ -105,20 +108,20 @@ class TypedActivation:
             ) from error
         try:
             return self._core.emit(spec.name, payloads)
-        except Exception as error:
-            _translate(error)
+        except core.CoreError as error:
+            raise _translated(error) from error
 
     def end(self, port: str | None = None) -> None:
         try:
             self._core.end(self._output(port).name)
-        except Exception as error:
-            _translate(error)
+        except core.CoreError as error:
+            raise _translated(error) from error
 
     def finish(self) -> None:
         try:
             self._core.finish(self.features)
-        except Exception as error:
-            _translate(error)
+        except core.CoreError as error:
+            raise _translated(error) from error
 
     def fail(self, error: BaseException) -> None:
         names = {port.name for port in self.spec.inputs} | {each.name for each in self.spec.parameters}
@@ -154,15 +157,15 @@ class TypedActivation:
 class TypedQueue:
     """`ReadyQueue` over the core's, for the role that `spec` describes."""
 
-    def __init__(self, core: CoreReady, spec: RoleSpec) -> None:
-        self._core = core
+    def __init__(self, inner: CoreReady, spec: RoleSpec) -> None:
+        self._core = inner
         self._spec = spec
 
     def take(self, max_n: int, timeout: float) -> list[Activation]:
         try:
             taken = self._core.take(max_n, timeout)
-        except Exception as error:
-            _translate(error)
+        except core.CoreError as error:
+            raise _translated(error) from error
         activations: list[Activation] = []
         for each in taken:
             spec = self._spec.methods.get(each.method)
@@ -210,15 +213,13 @@ def _decoded(payload: bytes, type: ValueType, name: str) -> Any:
         raise
 
 
-def _translate(error: Exception) -> Never:
-    """Raises our error for one of the core's, which its contract tells apart by name."""
-    match type(error).__name__:
-        case "Cancelled":
-            raise Cancelled(str(error) or "the job is over") from error
-        case "Closed":
-            raise QueueClosed(str(error)) from error
-        case "BadOutput" | "UnknownPort":
-            raise BadOutput(
-                str(error), cure="emit what the method declares, once on a port that is no stream"
-            ) from error
-    raise error
+def _translated(error: core.CoreError) -> Exception:
+    """Our error for one of the core's; those that are nobody's fault here stay as they are."""
+    match error:
+        case core.Cancelled():
+            return Cancelled(str(error) or "the job is over")
+        case core.Closed():
+            return QueueClosed(str(error))
+        case core.BadOutput() | core.UnknownPort():
+            return BadOutput(str(error), cure="emit what the method declares, once on a port that is no stream")
+    return error

@@ -11,6 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from typing import Any
 
+import omniflow_core as core
 from omniflow.errors import InvalidArgument, OmniFlowError, from_proto
 from omniflow.roles.adapter import TypedActivation, TypedQueue
 from omniflow.roles.description import MethodSpec, RoleSpec, spec_of
@@ -20,19 +21,11 @@ from omniflow.types import decode, encode
 from omniflow.v1 import error_pb2
 
 
-class Cancelled(Exception):  # noqa: N818  the core's name for it
-    """The job is over."""
-
-
-class Closed(Exception):  # noqa: N818  the core's name for it
-    """The queue is closed and empty."""
-
-
 class MemoryActivation:
     """One activation. `arguments`: inputs and parameters by name; the frames of a stream as an iterable.
 
-    A stream left out stays open until `feed` and `end_input` have filled it. Afterwards `results` and `error` tell
-    what came of it. Raises `InvalidArgument` for a name or value that the method doesn't declare.
+    A required stream left out stays open until `feed` and `end_input` have filled it. Afterwards `results` and `error`
+    tell what came of it. Raises `InvalidArgument` for a name or value that the method doesn't declare.
     """
 
     role = "memory"
@@ -74,7 +67,7 @@ class MemoryActivation:
             else:
                 self._values[name] = encode(value, port.type, field=name)
         for port in self.spec.inputs:
-            if not port.type.stream and port.name not in self._values:
+            if port.name not in arguments and not (port.type.stream and port.required):
                 if port.required:
                     raise InvalidArgument(f"`{self.method}` lacks `{port.name}`", field=port.name, cure="pass it")
                 self._absent.add(port.name)
@@ -135,14 +128,14 @@ class MemoryActivation:
         with self._changed:
             self._changed.wait_for(lambda: frames or parameter in self._ended or self._cancelled, timeout)
             if self._cancelled:
-                raise Cancelled("the job was cancelled")
+                raise core.Cancelled("the job was cancelled")
             if not frames:
                 return None if parameter in self._ended else []
             return [frames.popleft() for _ in range(min(max_n, len(frames)))]
 
     def emit(self, port: str, frames: list[bytes]) -> int:
         if self._cancelled:
-            raise Cancelled("the job was cancelled")
+            raise core.Cancelled("the job was cancelled")
         self._sent[port] += frames
         return len(frames)
 
@@ -186,7 +179,7 @@ class MemoryQueue:
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed, timeout)
             if not self._waiting and self._closed:
-                raise Closed("the queue is closed")
+                raise core.Closed("the queue is closed")
             return [self._waiting.popleft() for _ in range(min(max_n, len(self._waiting)))]
 
     def __len__(self) -> int:

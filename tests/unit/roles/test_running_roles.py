@@ -230,6 +230,21 @@ def test_read_tells_waiting_from_ended() -> None:
     assert activation.read("words", 4, 1.0) is None
 
 
+class Voice(Role):
+    @method
+    def say(self, text: Text, hints: Stream[Text] | None = None) -> Text:
+        return text if hints is None else text + "".join(hints)
+
+
+def test_a_stream_that_nothing_feeds_is_none_to_a_method_and_ended_to_an_engine() -> None:
+    assert run_method(Voice(), "say", text="a").results() == ["a"]
+    assert run_method(Voice(), "say", text="a", hints=["b", "c"]).results() == ["abc"]
+    spec = spec_of(Voice).methods["say"]
+    activation = TypedActivation(MemoryActivation(spec, {"text": "a", "hints": None}), spec)
+    assert activation.read("hints", 1, 0.0) is None
+    assert list(activation.stream("hints")) == []
+
+
 def test_emitting_on_a_port_that_is_not_there_is_bad_output() -> None:
     queue = MemoryQueue(Engine)
     queue.put("count", words=[])

@@ -43,10 +43,13 @@ def check_flow(flow: bytes) -> list[FlowProblem]:
 # --- hub: the scheduler's data path -----------------------------------------------------------------------------------
 
 class Hub:
-    """Clients and worker links around the job table. All calls return at once; the GIL is released around work."""
+    """Clients and worker links around the job table. All calls but `close` return at once; the GIL is released around work.
 
-    def __init__(
-        self,
+    Raises `InvalidArgument` for an unknown policy, naming the known ones.
+    """
+
+    def __new__(
+        cls,
         *,
         cluster: str,
         term: int,
@@ -59,23 +62,26 @@ class Hub:
         heartbeat_ms: int = 1_000,
         heartbeat_limit_ms: int = 10_000,
         reconnect_ms: int = 2_000,
-    ) -> None: ...
+    ) -> Self: ...
     def fileno(self) -> int:
         """An eventfd, readable while `ready_clients` would return something."""
     def open_client(self) -> int: ...
     def close_client(self, client: int) -> None:
         """The call or stream broke or ended: its jobs that were not submitted with `detach` are cancelled; the others go on."""
     def send(self, client: int, batch: bytes) -> None:
-        """`batch` is a serialized `ClientBatch`, as it came off the wire. Answers come through `take`. Raises `WireError`."""
+        """`batch` is a serialized `ClientBatch`, as it came off the wire. Answers come through `take`.
+
+        Raises `WireError`, `UnknownClient`.
+        """
     def ready_clients(self) -> list[int]:
         """Clients with something to take; resets the eventfd. Each is named once until `take` has emptied it."""
     def take(self, client: int, max_bytes: int) -> bytes:
         """A serialized `EventBatch` of at most about `max_bytes`; empty when nothing is left."""
     def put_flow(self, flow: bytes) -> tuple[bytes, bool]:
-        """(version, existed). Raises `FlowInvalid` with `.problems: list[FlowProblem]`."""
+        """(version, existed); it is the newest of its name from now on. Raises `WireError`, `FlowInvalid`."""
     def flows(self) -> list[bytes]: ...
     def worker_seen(self, info: bytes) -> None:
-        """The registry shows this `WorkerInfo` (new, or changed). The hub dials it."""
+        """The registry shows this `WorkerInfo` (new, or changed). The hub dials it. Raises `WireError`."""
     def worker_gone(self, name: str, incarnation: str) -> None:
         """The registration vanished. With a living link this changes nothing (rule 13)."""
     def drain_worker(self, name: str) -> int:
@@ -201,6 +207,17 @@ class CorruptState(CoreError):
 
 class WireError(CoreError):
     """Bytes that are not the message of the wire contract that they should be."""
+
+class FlowInvalid(CoreError):
+    """A flow that can never work."""
+
+    problems: list[FlowProblem]
+
+class UnknownWorker(CoreError):
+    """No worker of that name is known to the scheduler; the message names those that are."""
+
+class UnknownClient(CoreError):
+    """A client that was never opened, or is closed."""
 
 class AddressInUse(CoreError):
     """Another living process listens at the address."""

@@ -24,6 +24,9 @@ use crate::worker_link::{Target, keep_up};
 /// How long a closing hub lets its links say goodbye.
 const FAREWELL: Duration = Duration::from_millis(300);
 
+/// As good as for ever, and still a point in time.
+const LONGEST_CLOSE: Duration = Duration::from_secs(365 * 24 * 3_600);
+
 /// What the hub's thread and its callers share.
 pub(crate) struct Shared {
     pub(crate) config: HubConfig,
@@ -253,7 +256,7 @@ impl Hub {
             return;
         };
         self.shared.turn(|state, now| state.step(Event::Close, now));
-        let until = Instant::now() + timeout;
+        let until = Instant::now() + timeout.min(LONGEST_CLOSE);
         let mut state = self.shared.state.lock();
         while state.control.jobs().any(|job| !job.outcome.is_ended()) {
             if self.shared.idle.wait_until(&mut state, until).timed_out() {

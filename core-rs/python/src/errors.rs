@@ -1,5 +1,6 @@
 //! Errors of the crates as Python exceptions: one tree under `CoreError`, each mapped here and nowhere else.
 
+use omniflow_hub::HubError;
 use omniflow_link::LinkError;
 use omniflow_node::NodeError;
 use omniflow_pages::PageError as Pages;
@@ -8,6 +9,8 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
+
+use crate::flow::FlowProblem;
 
 /// Declares the exceptions and one function that adds them all to the module.
 macro_rules! exceptions {
@@ -33,6 +36,10 @@ exceptions! {
     Cancelled(CoreError): "The activation must stop: its job ended, or another attempt replaced it.";
     UnknownPort(CoreError): "A port or parameter that the node does not have.";
     BadOutput(CoreError): "The role yields what its method does not declare.";
+
+    FlowInvalid(CoreError): "A flow that can never work; `problems` says why.";
+    UnknownWorker(CoreError): "No worker of that name is known to the scheduler.";
+    UnknownClient(CoreError): "A client that was never opened, or is closed.";
 
     PageError(CoreError): "The root of errors about the state of pages.";
     OutOfPages(PageError): "Fewer pages are free than were wanted; nothing was allocated.";
@@ -158,5 +165,25 @@ pub fn node(error: NodeError) -> PyErr {
         NodeError::InvalidArgument(_) => InvalidArgument::new_err(message),
         NodeError::Link(error) => link(error),
         NodeError::Thread(_) => CoreError::new_err(message),
+    }
+}
+
+/// Errors of `omniflow_hub`.
+pub fn hub(error: HubError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        HubError::Wire { .. } => WireError::new_err(message),
+        HubError::FlowInvalid { problems, .. } => Python::attach(|py| {
+            let error = FlowInvalid::new_err(message);
+            let problems: Vec<FlowProblem> = problems.into_iter().map(FlowProblem::from).collect();
+            match error.value(py).setattr("problems", problems) {
+                Ok(()) => error,
+                Err(failed) => failed,
+            }
+        }),
+        HubError::UnknownWorker { .. } => UnknownWorker::new_err(message),
+        HubError::UnknownClient(_) => UnknownClient::new_err(message),
+        HubError::UnknownPolicy(_) => InvalidArgument::new_err(message),
+        HubError::Io { .. } => CoreError::new_err(message),
     }
 }

@@ -4,6 +4,7 @@
 mod buffers;
 mod errors;
 mod flow;
+mod hub;
 mod key_chain;
 mod node;
 mod pages;
@@ -17,6 +18,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     errors::register(module)?;
     flow::register(module)?;
+    hub::register(module)?;
     node::register(module)?;
     pages::register(module)?;
     prefix::register(module)?;

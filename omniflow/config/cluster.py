@@ -181,6 +181,12 @@ class ClusterConfig(_Section):
         """Where it was read from. Modules that lie beside it may be named in `roles` and `flows`."""
         return self._file
 
+    def read_from(self, file: Path) -> Self:
+        """The same, said to have been read from `file` (absolute)."""
+        copy = self.model_copy()
+        copy._file = file
+        return copy
+
     @property
     def worker_names(self) -> tuple[str, ...]:
         """All workers of the cluster, in the file's order."""

@@ -19,9 +19,7 @@ KeyPath = tuple[str | int, ...]
 def load_cluster(path: Path | str) -> ClusterConfig:
     """Reads a cluster file. Relative paths in it are relative to the file. Raises `ConfigError`."""
     file = Path(path)
-    config = _resolve_paths(parse_strict(ClusterConfig, file), file.resolve().parent)
-    config._file = file.resolve()
-    return config
+    return _resolve_paths(parse_strict(ClusterConfig, file), file.resolve().parent).read_from(file.resolve())
 
 
 def parse_strict(model: type[Model], file: Path) -> Model:

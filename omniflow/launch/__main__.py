@@ -1,4 +1,4 @@
-"""The supervisor as a background process: `python -m omniflow.launch CLUSTER.yaml --run DIR --report FD`."""
+"""The supervisor as a background process: `python -m omniflow.launch RUN/config/cluster.json --report FD`."""
 
 import argparse
 import asyncio
@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from omniflow.config import load_cluster
 from omniflow.errors import OmniFlowError
 from omniflow.launch.launcher import ClusterState
 from omniflow.launch.local import supervise
 from omniflow.launch.logs import LogPump
+from omniflow.launch.told import read_told
 
 
 class Report:
@@ -58,17 +58,13 @@ class Report:
 def main() -> int:
     """Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m omniflow.launch")
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("told", type=Path, help="what `omniflow up` wrote into the run folder")
     parser.add_argument("--report", type=int, required=True, help="descriptor of the pipe for messages")
     options = parser.parse_args()
     os.set_inheritable(options.report, False)
-    report = Report(options.report, LogPump(options.run / "logs" / "supervisor.log"))
+    report = Report(options.report, LogPump(options.told.parents[1] / "logs" / "supervisor.log"))
     try:
-        config = load_cluster(options.file)
-        # The default run folder depends on the current folder; who started us has settled it.
-        located = config.model_copy(update={"run": options.run})
-        asyncio.run(supervise(located, report, report.ready))
+        asyncio.run(supervise(read_told(options.told), report, report.ready))
     except OmniFlowError as error:
         report.failed(error)
         return 1

@@ -15,6 +15,7 @@ from omniflow.launch.errors import LaunchError, NoCluster, StartFailed, StopTime
 from omniflow.launch.launcher import ClusterState, Observer
 from omniflow.launch.state import RunLock, already_running, read_state, run_folder
 from omniflow.launch.strays import sweep, wait_for_end
+from omniflow.launch.told import write_told
 
 
 class LocalLauncher:
@@ -26,17 +27,15 @@ class LocalLauncher:
 
     def start(self, config: ClusterConfig, observer: Observer) -> ClusterState:
         """In the background: the supervisor goes on in a session of its own. Raises `LaunchError`."""
-        if config.file is None:
-            raise LaunchError("a cluster can go into the background only from a file", cure="write it to a file first")
         run = run_folder(config)
         if (state := read_state(run)) and state.supervisor.alive:
             raise already_running(run)
         try:
-            (run / "logs").mkdir(parents=True, exist_ok=True)
+            told = write_told(config, run)
         except OSError as error:
             raise _cannot_use(run, error) from None
         reading, writing = os.pipe()
-        process = self._spawn_supervisor(config.file, run, writing)
+        process = self._spawn_supervisor(told, run, writing)
         os.close(writing)
         try:
             return self._follow(run, reading, observer)
@@ -78,12 +77,12 @@ class LocalLauncher:
             )
         return state
 
-    def _spawn_supervisor(self, file: Path, run: Path, report: int) -> "subprocess.Popen[bytes]":
+    def _spawn_supervisor(self, told: Path, run: Path, report: int) -> "subprocess.Popen[bytes]":
         try:
             log = os.open(run / "logs" / "supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError:
             log = os.open(os.devnull, os.O_WRONLY)
-        command = [sys.executable, "-m", "omniflow.launch", str(file), "--run", str(run), "--report", str(report)]
+        command = [sys.executable, "-m", "omniflow.launch", str(told), "--report", str(report)]
         try:
             return subprocess.Popen(  # noqa: S603 ourselves
                 command,

@@ -168,7 +168,7 @@ class Supervisor:
     def _remove_traces(self) -> None:
         remove_socket_folder(self._plan.sockets)
         remove_state(self._plan.run)
-        for file in self._plan.files:
+        for file in (self._plan.run / "config").glob("*.json"):
             file.unlink(missing_ok=True)
 
     def _told_to_stop(self) -> None:

@@ -57,7 +57,7 @@ class Client:
         self._tenant = tenant
         self._call_timeout = call_timeout
         self._signatures: dict[tuple[str, bytes], Signature] = {}
-        self._registered: dict[int, Signature] = {}
+        self._registered: dict[Compilable, Signature] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = False
         self._key = uuid.uuid4().hex
@@ -179,7 +179,7 @@ class Client:
 
     async def register_flow(self, flow: Compilable | Flow) -> bytes:
         """The flow's version. Registering the same again changes nothing. Raises `BadFlow` with every problem."""
-        compiled = flow if isinstance(flow, Flow) else flow.compile()
+        compiled = flow if isinstance(flow, Flow) else flow.to_proto()
         request = cluster_pb2.RegisterFlowRequest(flow=compiled)
         answer = await self._ask(
             "registering a flow", lambda c, t: ClusterServiceStub(c).RegisterFlow(request, timeout=t)
@@ -221,10 +221,10 @@ class Client:
     async def _signature_for(self, flow: str | Compilable) -> Signature | None:
         """None when the scheduler does not know the flow: it will refuse the job in its own words."""
         if not isinstance(flow, str):
-            if id(flow) not in self._registered:
+            if flow not in self._registered:
                 version = await self.register_flow(flow)
-                self._registered[id(flow)] = self._signatures[flow.name, version]
-            return self._registered[id(flow)]
+                self._registered[flow] = self._signatures[flow.name, version]
+            return self._registered[flow]
         try:
             return await self.signature_of(flow, b"")
         except UnknownFlow:

@@ -17,7 +17,7 @@ class Compilable(Protocol):
 
     name: str
 
-    def compile(self) -> Flow: ...
+    def to_proto(self) -> Flow: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import enum
 import json
 from pathlib import Path
-from typing import Annotated, Any, Never
+from typing import Annotated, Any
 
 import typer
 
-from omniflow.errors import BadFlow, OmniFlowError, Problem
+from omniflow.cli.exit_codes import ExitCode
+from omniflow.cli.failures import reports_failures
+from omniflow.errors import BadFlow, InvalidArgument, Problem
 from omniflow.flow import Flow, load_flows
 from omniflow.flow.draw import mermaid, svg
 
@@ -24,12 +26,13 @@ class Format(enum.StrEnum):
 
 
 @app.command()
+@reports_failures
 def check(
     target: Target,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per flow, for scripts.")] = False,
 ) -> None:
-    """Say what is wrong with flows, each mistake with its line and cure. Exit code 1 when something is."""
-    flows = _load(target)
+    """Say what is wrong with flows, each mistake with its line and cure. Exit status 2 when something is."""
+    flows = load_flows(target)
     wrong = False
     for flow in flows:
         problems = flow.problems()
@@ -45,10 +48,11 @@ def check(
                 f"{flow.name}: ok, {len(compiled.nodes)} nodes, roles {roles}, version {compiled.version.hex()[:12]}"
             )
     if wrong:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.USAGE)
 
 
 @app.command()
+@reports_failures
 def draw(
     target: Target,
     format: Annotated[Format, typer.Option(help="mermaid: text; svg: a picture.")] = Format.mermaid,
@@ -57,16 +61,13 @@ def draw(
     ] = None,
 ) -> None:
     """Draw a flow. The format follows the ending of OUT when that is .svg or .mmd."""
-    flows = _load(target)
+    flows = load_flows(target)
     if len(flows) > 1:
         names = ", ".join(flow.name for flow in flows)
-        _fail(OmniFlowError(f"{target} defines several flows", field=target, cure=f"name one, FILE:NAME, of {names}"))
-    try:
-        compiled = flows[0].to_proto()
-    except OmniFlowError as error:
-        _fail(error)
-    if out is not None and out.suffix == ".svg":
-        format = Format.svg
+        raise InvalidArgument(f"{target} defines several flows", field=target, cure=f"name one, FILE:NAME, of {names}")
+    compiled = flows[0].to_proto()
+    if out is not None:
+        format = {".svg": Format.svg, ".mmd": Format.mermaid}.get(out.suffix, format)
     drawing = svg(compiled) if format is Format.svg else mermaid(compiled)
     if out is None:
         typer.echo(drawing, nl=False)
@@ -74,20 +75,10 @@ def draw(
     try:
         out.write_text(drawing)
     except OSError as error:
-        _fail(OmniFlowError(f"cannot write {out}: {error.strerror}", field=str(out), cure="give another --out"))
+        raise InvalidArgument(
+            f"cannot write {out}: {error.strerror}", field=str(out), cure="give another --out"
+        ) from error
     typer.echo(f"wrote {out}")
-
-
-def _load(target: str) -> list[Flow[..., Any]]:
-    try:
-        return load_flows(target)
-    except OmniFlowError as error:
-        _fail(error)
-
-
-def _fail(error: OmniFlowError) -> Never:
-    typer.echo(str(error), err=True)
-    raise typer.Exit(1)
 
 
 def _as_json(flow: Flow[..., Any], problems: list[Problem]) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def test_check_says_ok_or_shows_the_line_and_fails(written: Callable[[str], Path
 def test_check_fails_on_a_mistake_with_its_line(written: Callable[[str], Path]) -> None:
     path = written("@flow\ndef f(image: Image) -> Text:\n    return ocr.reed(image)\n")
     bad = runner.invoke(app, ["check", str(path)])
-    assert bad.exit_code == 1
+    assert bad.exit_code == 2
     assert "return ocr.reed(image)" in bad.output
     assert "did you mean `read`?" in bad.output
     as_json = runner.invoke(app, ["check", str(path), "--json"])
@@ -116,8 +116,11 @@ def test_draw_writes_what_the_ending_says(written: Callable[[str], Path], tmp_pa
 def test_draw_asks_which_of_several_and_names_a_missing_file(written: Callable[[str], Path]) -> None:
     path = written(BUSY + "@flow\ndef g(q: Text) -> Stream[Text]:\n    return llm.chat(q)\n")
     several = runner.invoke(app, ["draw", str(path)])
-    assert several.exit_code == 1
+    assert several.exit_code == 2
     assert "busy, g" in several.output
     missing = runner.invoke(app, ["draw", "nowhere.py"])
-    assert missing.exit_code == 1
+    assert missing.exit_code == 2
     assert "there is no file nowhere.py" in missing.output
+    unwritable = runner.invoke(app, ["draw", f"{path}:g", "-o", str(path / "below.svg")])
+    assert unwritable.exit_code == 2
+    assert "cannot write" in unwritable.output

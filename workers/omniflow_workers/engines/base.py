@@ -104,12 +104,6 @@ class Sampled:
     outputs: Sequence[object] | None = None
 
 
-class Sampler(Protocol[Logits]):
-    """Draws ids from scores. A row's result depends on that row and its `Draw` only."""
-
-    def __call__(self, logits: Logits, draws: Sequence[Draw]) -> list[int]: ...
-
-
 class Engine(Protocol, Generic[Logits]):
     """A model on a KV pool. Page ids come from outside; page 0 is padding and never holds a token."""
 
@@ -124,4 +118,7 @@ class Engine(Protocol, Generic[Logits]):
         """
 
     def sample(self, batch: Sequence[Chunk], logits: Logits, draws: Sequence[Draw]) -> Sampled:
-        """Turns the scores of `compute(batch)` into ids. The model owns this step: it may also give other outputs."""
+        """Turns the scores of `compute(batch)` into ids, a row for each of `draws`, which say how.
+
+        The model owns this step: it may also give other outputs. A row depends on its scores and its `Draw` only.
+        """

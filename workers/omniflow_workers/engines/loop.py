@@ -1,14 +1,14 @@
-"""The loop of a worker's engine, to be read aloud: take requests, plan a step, compute it, draw tokens, hand out text."""
+"""The loop of a worker's engine, to be read aloud: plan a step, compute it, draw tokens, hand out text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
 from typing import Generic, Protocol
 
 import numpy as np
 
+from omniflow.errors import Cancelled
 from omniflow_workers.engines.base import Chunk, Draw, Engine, Logits
 from omniflow_workers.engines.planner import Planner, Work
 from omniflow_workers.engines.sequence import Phase, Sequence
@@ -22,10 +22,11 @@ class Listener(Protocol):
     def cancelled(self) -> bool:
         """Stop within one step."""
 
-    def text(self, piece: str) -> bool:
-        """Takes the next piece, never empty. False: no room now; it is offered again with what comes after it.
+    def text(self, pieces: list[str]) -> int:
+        """Takes the next pieces, none of them empty; returns how many. The rest is offered again.
 
-        May raise: the answer is then given up."""
+        May raise: the answer is then given up.
+        """
 
     def done(self, summary: Summary) -> None: ...
     def failed(self, error: Exception) -> None: ...
@@ -48,7 +49,7 @@ class Request:
     sequence: Sequence
     text: IncrementalText
     listener: Listener
-    unsent: str = ""
+    unsent: list[str] = field(default_factory=list)
     reason: str = field(default="", init=False)
 
 
@@ -115,19 +116,19 @@ class EngineLoop(Generic[Logits]):
         if token in self._ends:
             request.reason = "end"
         else:
-            request.unsent += request.text.push(token)
+            _keep(request, request.text.push(token))
             if request.text.stopped:
                 request.reason = "stop"
             elif sequence.generated >= sequence.max_new_tokens:
                 request.reason = "length"
         if request.reason:
-            request.unsent += request.text.finish()
+            _keep(request, request.text.finish())
             self._planner.end(sequence)
 
     def _hand_out(self, request: Request) -> None:
         try:
-            if request.unsent and request.listener.text(request.unsent):
-                request.unsent = ""
+            if request.unsent:
+                del request.unsent[: request.listener.text(request.unsent)]
             if request.reason and not request.unsent:
                 del self._requests[request.sequence]
                 request.listener.done(_summary(request))
@@ -136,7 +137,7 @@ class EngineLoop(Generic[Logits]):
 
     def _drop_cancelled(self) -> None:
         for request in [each for each in self._requests.values() if each.listener.cancelled]:
-            self._fail(request, AnswerCancelled(request.sequence.name))
+            self._fail(request, Cancelled("the answer is no longer wanted"))
 
     def _fail(self, request: Request, error: Exception, *, remember: bool = True) -> None:
         self._requests.pop(request.sequence, None)
@@ -145,14 +146,10 @@ class EngineLoop(Generic[Logits]):
         request.listener.failed(error)
 
 
-class AnswerCancelled(Exception):  # noqa: N818  somebody wanted it so
-    """The answer was cancelled before its end."""
-
-
-def new_request(
-    sequence: Sequence, decode: Callable[[Items[int]], str], stop: Iterable[str], listener: Listener
-) -> Request:
-    return Request(sequence, IncrementalText(decode, tuple(stop)), listener)
+def _keep(request: Request, piece: str) -> None:
+    """A piece stays the frame that it is, whenever it can be sent: another attempt then gives the same frames."""
+    if piece:
+        request.unsent.append(piece)
 
 
 def _chunk(work: Work) -> Chunk:

@@ -8,9 +8,9 @@ from collections.abc import Sequence as Items
 from dataclasses import dataclass
 
 import numpy as np
-from omniflow_core import KeyChain, OutOfPages, PageAllocator, PrefixIndex
 
-from omniflow_workers.engines.sequence import Phase, Sequence
+from omniflow_core import KeyChain, OutOfPages, PageAllocator, PrefixIndex
+from omniflow_workers.engines.sequence import Phase, Sequence, page_ids
 
 _KEY_BYTES = 32
 
@@ -177,7 +177,7 @@ class Planner:
             sequence.run.extend(pages)
         except OutOfPages:
             return False
-        sequence.pages = np.frombuffer(sequence.run, np.uint32)
+        sequence.pages = page_ids(sequence.run)
         return True
 
     def _trim(self) -> None:
@@ -185,7 +185,7 @@ class Planner:
         for sequence in self.running:
             assert sequence.run is not None
             sequence.run.truncate(self._pages(len(sequence.tokens)))
-            sequence.pages = np.frombuffer(sequence.run, np.uint32)
+            sequence.pages = page_ids(sequence.run)
 
     def _preempt(self, sequence: Sequence) -> None:
         self.running.remove(sequence)

@@ -7,9 +7,14 @@ from enum import Enum, auto
 
 import numpy as np
 from numpy.typing import NDArray
-from omniflow_core import KeyChain, PageRun
 
+from omniflow_core import KeyChain, PageRun
 from omniflow_workers.engines.base import SamplingParams
+
+
+def page_ids(run: PageRun) -> NDArray[np.uint32]:
+    """The page ids of a run as it is now, shape (pages,)."""
+    return np.frombuffer(memoryview(run), np.uint32)
 
 
 class Phase(Enum):

@@ -20,8 +20,8 @@ Convert = Callable[[Path], None]
 """Writes the files of a converted model into an empty folder."""
 
 
-class CacheFull(OSError):
-    """The cache's disk has no room for the converted weights."""
+class CacheWriteError(OSError):
+    """The converted weights could not be written: no room, or no permission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class WeightsCache:
             part.rename(final)
             _sync(self.folder)
         except OSError as error:
-            raise CacheFull(
+            raise CacheWriteError(
                 error.errno, f"cannot write converted weights: {error.strerror}; free room or set OMNIFLOW_CACHE", part
             ) from error
         finally:

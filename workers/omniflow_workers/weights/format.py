@@ -76,14 +76,11 @@ def read(path: Path) -> Weights:
     from safetensors import safe_open
 
     stored: dict[str, torch.Tensor] = {}
-    named: dict[str, torch.Tensor] = {}
     with safe_open(path, framework="pt") as file:
         layout = json.loads((file.metadata() or {}).get("input_major", "[]"))
         for name in file.keys():  # noqa: SIM118  not a mapping: it has no iterator of its own
             stored[name] = file.get_tensor(name)
-    for name, tensor in stored.items():
-        if not name.endswith(".input_major"):
-            named[name] = tensor
+    named = {name: tensor for name, tensor in stored.items() if not name.endswith(".input_major")}
     for name, parts in layout:
         start = 0
         for part, rows in parts:

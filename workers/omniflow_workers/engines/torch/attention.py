@@ -127,7 +127,8 @@ def arrange(chunks: Sequence[Chunk]) -> list[int]:
 def slots_of(pages: NDArray[np.uint32], start: int, end: int, page_tokens: int) -> NDArray[np.int64]:
     """Slots of the tokens at positions `start` to `end` of a sequence with these pages."""
     positions = np.arange(start, end)
-    return pages[positions // page_tokens].astype(np.int64) * page_tokens + positions % page_tokens
+    slots: NDArray[np.int64] = pages[positions // page_tokens].astype(np.int64) * page_tokens + positions % page_tokens
+    return slots
 
 
 def _one_sequence(chunk: Chunk, row: int, page_tokens: int, device: torch.device) -> OneSequence:

@@ -31,6 +31,10 @@ class TorchEngine:
         return self._pool.layout
 
     @property
+    def decoder(self) -> Decoder:
+        return self._decoder
+
+    @property
     def pool(self) -> KvPool:
         return self._pool
 

@@ -27,9 +27,8 @@ def _attention(
 ) -> tuple[torch.Tensor, None]:
     """transformers' contract: tensors of shape (1, heads, rows, dim); returns (1, rows, heads, dim) and no weights."""
     scale = scaling if scaling is not None else query.shape[-1] ** -0.5
-    found = omniflow_step.attend(
-        module.layer_idx, *(t[0].transpose(0, 1).contiguous() for t in (query, key, value)), scale
-    )
+    query, key, value = (each[0].transpose(0, 1).contiguous() for each in (query, key, value))
+    found = omniflow_step.attend(module.layer_idx, query, key, value, scale)
     return found.unsqueeze(0), None
 
 

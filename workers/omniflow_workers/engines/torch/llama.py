@@ -99,10 +99,8 @@ class LlamaDecoder:
         attention: StepAttention,
     ) -> torch.Tensor:
         rows, heads, both = len(normed), self.heads, self.heads + self.kv_heads
-        if layer.qkv_bias is None:
-            qkv = torch.mm(normed, layer.qkv)
-        else:
-            qkv = torch.addmm(layer.qkv_bias, normed, layer.qkv)
+        product = torch.mm(normed, layer.qkv)
+        qkv = product if layer.qkv_bias is None else product.add_(layer.qkv_bias)
         qkv = qkv.view(rows, both + self.kv_heads, self.head_dim)
         turned = qkv[:, :both]
         if layer.q_norm is not None and layer.k_norm is not None:
@@ -110,9 +108,7 @@ class LlamaDecoder:
                 (self._norm(turned[:, :heads], layer.q_norm), self._norm(turned[:, heads:], layer.k_norm)), dim=1
             )
         turned = _rotate(turned, cos, sin)
-        found = attention.attend(
-            index, turned[:, :heads], turned[:, heads:], qkv[:, both:], self.head_dim**-0.5
-        )
+        found = attention.attend(index, turned[:, :heads], turned[:, heads:], qkv[:, both:], self.head_dim**-0.5)
         return found.reshape(rows, heads * self.head_dim)
 
     def _norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:

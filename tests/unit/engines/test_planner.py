@@ -1,0 +1,179 @@
+"""The planner over real pages: a pool that holds token ids instead of KV shows whether each page is what it must be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omniflow_core import KeyChain, PageAllocator, PrefixIndex
+from omniflow_workers.engines.planner import Limits, Planner, Work
+from omniflow_workers.engines.sequence import Phase, Sequence
+
+PAGE = 4
+
+
+class World:
+    """A planner, and a pool whose slots hold the token that was computed there."""
+
+    def __init__(self, pages: int = 64, context: int = 1000, limits: Limits | None = None) -> None:
+        self.allocator = PageAllocator(pages)
+        self.index = PrefixIndex(self.allocator)
+        self.planner = Planner(
+            self.allocator,
+            self.index,
+            PAGE,
+            context,
+            lambda tenant: KeyChain("model", "layout", PAGE, tenant.encode()),
+            limits or Limits(running=4, step_tokens=16, mixed_tokens=8),
+        )
+        self.slots = np.full(pages * PAGE, -1, np.int64)
+        self.computed = 0
+
+    def sequence(self, prompt: list[int], new: int = 4, tenant: str = "") -> Sequence:
+        sequence = Sequence(f"s{prompt[:2]}", list(prompt), new, tenant=tenant)
+        self.planner.add(sequence)
+        return sequence
+
+    def step(self) -> list[Work]:
+        """Computes what is planned, having checked that all that comes before it is in the pages; draws id + 1."""
+        work = self.planner.plan()
+        written: set[int] = set()
+        for each in work:
+            tokens, pages = each.sequence.tokens, each.sequence.pages
+            assert 0 not in pages
+            place = [int(pages[i // PAGE]) * PAGE + i % PAGE for i in range(each.start + each.count)]
+            assert list(self.slots[place[: each.start]]) == tokens[: each.start]
+            for i in range(each.start, each.start + each.count):
+                assert place[i] not in written, "two sequences write one slot"
+                written.add(place[i])
+                self.slots[place[i]] = tokens[i]
+            self.computed += each.count
+            assert each.samples == (each.start + each.count == len(tokens))
+        self.planner.computed(work)
+        for each in work:
+            if each.samples:
+                self.planner.append(each.sequence, each.sequence.tokens[-1] + 1)
+                if each.sequence.generated == each.sequence.max_new_tokens:
+                    self.planner.end(each.sequence)
+        self.planner.check()
+        return work
+
+    def run(self) -> None:
+        steps = 0
+        while not self.planner.idle:
+            assert self.step(), "something waits and nothing is planned"
+            steps += 1
+            assert steps < 2000
+
+
+def test_a_hit_skips_the_full_pages_it_shares() -> None:
+    world = World()
+    world.sequence(list(range(10)), new=1)
+    world.run()
+    again = world.sequence([*range(10), 77, 78])
+    world.step()
+    assert again.reused == 8
+    world.run()
+
+
+def test_a_prompt_of_known_pages_only_still_computes_its_last_token() -> None:
+    world = World()
+    world.sequence(list(range(8)), new=1)
+    world.run()
+    again = world.sequence(list(range(8)), new=1)
+    work = world.step()
+    assert again.reused == 4
+    assert [(each.start, each.count) for each in work] == [(4, 4)]
+
+
+def test_a_next_turn_reuses_the_answer_too() -> None:
+    world = World()
+    first = world.sequence(list(range(5)), new=12)
+    world.run()
+    second = world.sequence([*first.tokens, 500])
+    world.step()
+    assert second.reused == 16  # 17 tokens, the last of them never computed
+
+
+def test_tenants_do_not_share_pages() -> None:
+    world = World()
+    world.sequence(list(range(10)), new=1, tenant="a")
+    world.run()
+    other = world.sequence(list(range(10)), tenant="b")
+    world.step()
+    assert other.reused == 0
+
+
+def test_a_long_prompt_is_computed_in_chunks_beside_a_decoding_sequence() -> None:
+    world = World()
+    first = world.sequence([1, 2, 3], new=20)
+    world.step()
+    world.sequence(list(range(100, 130)), new=2)
+    work = world.step()
+    assert [(each.sequence is first, each.count) for each in work] == [(True, 1), (False, 8)]
+
+
+def test_the_youngest_gives_way_when_pages_run_short_and_loses_nothing() -> None:
+    world = World(pages=9)  # 8 to hand out: 32 tokens
+    old = world.sequence(list(range(10)), new=14)
+    young = world.sequence(list(range(100, 110)), new=14)
+    world.run()
+    assert young.preemptions > 0
+    assert old.preemptions == 0
+    assert old.tokens == list(range(24))
+    assert young.tokens == list(range(100, 124))
+
+
+def test_a_cancelled_sequence_gives_its_pages_back_at_once() -> None:
+    world = World()
+    sequence = world.sequence(list(range(30)), new=8)
+    world.step()
+    world.planner.end(sequence, remember=False)
+    assert world.allocator.free_pages == 63
+    assert sequence.phase is Phase.ENDED
+
+
+def test_a_sequence_that_can_never_fit_is_refused() -> None:
+    world = World(pages=3)
+    with pytest.raises(ValueError, match="8 to 12 tokens"):
+        world.sequence(list(range(8)), new=4)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2),  # which family of prefixes
+            st.integers(1, 25),  # prompt length
+            st.integers(1, 8),  # answer length
+            st.integers(0, 4),  # steps before it comes
+            st.integers(0, 12),  # cancelled after so many steps; late: never
+        ),
+        max_size=12,
+    ),
+    st.integers(10, 40),
+)
+@settings(deadline=None, max_examples=150)
+def test_every_sequence_ends_right_and_every_page_comes_back(
+    arrivals: list[tuple[int, int, int, int, int]], pages: int
+) -> None:
+    world = World(pages=pages)
+    asked: list[tuple[Sequence, int]] = []
+    for family, length, new, wait, cancel in arrivals:
+        for _ in range(wait):
+            world.step()
+        sequence = world.sequence([family * 1000 + i for i in range(length)], new)
+        asked.append((sequence, cancel))
+        for each, steps in asked:
+            if steps == len(asked) and each.phase is not Phase.ENDED:
+                world.planner.end(each)
+        world.planner.check()
+    world.run()
+    for sequence, _ in asked:
+        assert sequence.phase is Phase.ENDED
+        first = sequence.tokens[0]
+        assert sequence.tokens == [first + i for i in range(len(sequence.tokens))]
+    world.index.evict(pages)
+    assert world.allocator.free_pages == pages - 1
+    assert len(world.index) == 0

@@ -91,7 +91,7 @@ impl<P: Payload> ResultRun<P> {
                 item: Item::Frame { seq, payload },
             });
         }
-        if let Some(count) = inlet.ended().filter(|_| !self.over) {
+        if let Some(count) = inlet.ended() {
             self.over = true;
             if inlet.is_stream() {
                 effects.push(Effect::Result {

@@ -42,6 +42,7 @@ def check_flow(flow: bytes) -> list[FlowProblem]:
 
 # --- hub: the scheduler's data path -----------------------------------------------------------------------------------
 
+@final
 class Hub:
     """Clients and worker links around the job table. All calls but `close` return at once; the GIL is released around work.
 

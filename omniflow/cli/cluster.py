@@ -25,14 +25,13 @@ def up(
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Go into the background once it is ready.")] = False,
 ) -> None:
     """Start a cluster and stay with it until Ctrl-C; with --detach, until `omniflow down`."""
-    from omniflow.cli.consoles import ConsoleObserver, err
+    from omniflow.cli.consoles import ConsoleObserver
     from omniflow.config import load_cluster
     from omniflow.launch import LocalLauncher
 
     config = load_cluster(cluster)
     if detach:
-        state = LocalLauncher().start(config, ConsoleObserver())
-        err().print(f"cluster '{state.cluster}' is ready at {state.address} (logs: {state.run / 'logs'})")
+        LocalLauncher().start(config, ConsoleObserver())
     else:
         LocalLauncher().run(config, ConsoleObserver())
 

@@ -120,7 +120,7 @@ async def supervise(
     flows = compile_flows(config.file.parent if config.file else None, config.flows)
 
     def ready(state: ClusterState) -> None:
-        observer.progress(f"cluster '{state.cluster}' is ready at {state.address}")
+        observer.progress(f"cluster '{state.cluster}' is ready at {state.address} (logs: {state.run / 'logs'})")
         if on_ready is not None:
             on_ready(state)
 

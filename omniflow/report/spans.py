@@ -49,9 +49,10 @@ def end_of(report: job_pb2.Report, spans: Iterable[Span]) -> int:
 
 
 def _span(activation: job_pb2.ActivationReport, jct_us: int) -> Span:
+    # The scheduler dates each mark by how long ago its worker says it was: neighbours may swap by some microseconds.
     ended = activation.ended_us or max(jct_us, activation.started_us, activation.queued_us)
-    first_frame = activation.first_frame_us or ended
-    started = activation.started_us or first_frame
+    first_frame = min(activation.first_frame_us or ended, ended)
+    started = min(activation.started_us or first_frame, first_frame)
     states = job_pb2.NodeProgress.State
     outcome = "" if activation.state == job_pb2.NodeProgress.DONE else states.Name(activation.state).lower()
     return Span(
@@ -59,7 +60,7 @@ def _span(activation: job_pb2.ActivationReport, jct_us: int) -> Span:
         worker=activation.worker or "-",
         attempt=activation.attempt,
         key=tuple(activation.key),
-        queued=activation.queued_us or started,
+        queued=min(activation.queued_us or started, started),
         started=started,
         first_frame=first_frame,
         ended=ended,

@@ -14,6 +14,7 @@ def report_table(report: job_pb2.Report) -> Table:
     spans = spans_of(report)
     whole = end_of(report, spans)
     again = len({(span.node, span.key) for span in spans}) < len(spans)
+    worked = any(span.features or span.outcome for span in spans)
     table = Table(title=_title(report), title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1))
     table.add_column("node", no_wrap=True)
     table.add_column("worker", no_wrap=True)
@@ -21,10 +22,12 @@ def report_table(report: job_pb2.Report) -> Table:
         table.add_column("attempt", justify="right")
     for name in ("began", "waited", "1st frame", "ran", "of JCT"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("work")
+    if worked:
+        table.add_column("work", overflow="fold")
     for span in spans:
         attempt = [str(span.attempt)] if again else []
-        table.add_row(span.label, span.worker, *attempt, *_times(span, whole), _work(span))
+        work = [_work(span)] if worked else []
+        table.add_row(span.label, span.worker, *attempt, *_times(span, whole), *work)
     return table
 
 

@@ -37,9 +37,11 @@ def _bar(span: Span, whole: int, columns: int) -> str:
 def _axis(whole: int, columns: int) -> str:
     """Ticks at quarters; the last label ends at the right edge."""
     line = [" "] * columns
-    for quarter in range(4):
-        _write(line, columns * quarter // 4, f"|{describe_us(whole * quarter / 4)}")
     end = f"{describe_us(whole)}|"
+    for quarter in range(4):
+        at, label = columns * quarter // 4, f"|{describe_us(whole * quarter / 4)}"
+        if at + len(label) < columns - len(end):
+            _write(line, at, label)
     _write(line, columns - len(end), end)
     return "".join(line).rstrip()
 

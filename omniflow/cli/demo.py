@@ -9,6 +9,7 @@ from omniflow.cli.failures import reports_failures
 
 if TYPE_CHECKING:
     from omniflow.cli.submission import Finished
+    from omniflow.config import ClusterConfig
     from omniflow.types import Image
 
 _QUESTIONS = ("From which platform does the train to Vienna leave?", "At what time does the train to Lisbon leave?")
@@ -38,7 +39,7 @@ def demo(
     example = _example()
     image = Image.open(picture or example / "departures.png")
     make_output_folder(output)
-    config = load_cluster(example / "cluster.yaml")
+    config = _beside_others(load_cluster(example / "cluster.yaml"))
     launcher, observer = LocalLauncher(), ConsoleObserver()
     state = launcher.start(config, observer)
     try:
@@ -85,6 +86,14 @@ def _show(finished: "Finished", question: str, output: Path, name: str) -> None:
     if finished.report is not None:
         out().print(report_table(finished.report))
         out().print(report_timeline(finished.report, out().width), markup=False, soft_wrap=True)
+
+
+def _beside_others(config: "ClusterConfig") -> "ClusterConfig":
+    """On a free port and a run folder of its own: a cluster that is up here already is left alone."""
+    from omniflow.launch import DEFAULT_RUN
+
+    scheduler = config.scheduler.model_copy(update={"listen": "127.0.0.1:0"})
+    return config.model_copy(update={"run": DEFAULT_RUN.absolute() / "demo", "scheduler": scheduler})
 
 
 def _example() -> Path:

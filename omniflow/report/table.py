@@ -20,10 +20,11 @@ def report_table(report: job_pb2.Report) -> Table:
     table.add_column("worker", no_wrap=True)
     if again:
         table.add_column("attempt", justify="right")
-    for name in ("began", "waited", "1st frame", "ran", "of JCT"):
+    # When each began is the timeline's to show: at 80 columns the work needs the room.
+    for name in ("waited", "1st frame", "ran", "of JCT"):
         table.add_column(name, justify="right", no_wrap=True)
     if worked:
-        table.add_column("work", overflow="fold")
+        table.add_column("work", min_width=20)
     for span in spans:
         attempt = [str(span.attempt)] if again else []
         work = [_work(span)] if worked else []
@@ -38,7 +39,6 @@ def _title(report: job_pb2.Report) -> str:
 
 def _times(span: Span, whole: int) -> tuple[str, ...]:
     return (
-        describe_us(span.started),
         describe_us(span.waited),
         describe_us(span.first_frame - span.started),
         describe_us(span.ran),

@@ -33,9 +33,9 @@ class Loaded:
 
 
 def load(model: str, cache: Path, *, device: str, page_tokens: int, kv_bytes: int) -> Loaded:
-    """`model`: as `locate` takes it; `kv_bytes`: size of the KV pool. Raises `InvalidArgument` naming the option."""
+    """`model`: as `locate` takes it; `cache`: the worker's folder; `kv_bytes`: size of the KV pool. Raises `InvalidArgument` naming the option."""
     source = locate(model)
-    fingerprint, entry = convert.prepare(source, WeightsCache(cache), examine)
+    fingerprint, entry = convert.prepare(source, WeightsCache(cache / "weights"), examine)
     config = json.loads(entry.file(convert.CONFIG).read_text())
     weights = format.read(entry.file(convert.WEIGHTS))
     facts = facts_of(source, fingerprint, config)

@@ -82,10 +82,12 @@ class AsyncEtcd:
             call.cancel()
 
     async def _call(self, doing: str, method: str, request: Any) -> Any:
+        """The last endpoint is waited for: an etcd that is just being restarted is worth the whole time-out."""
         failure = "no endpoint was tried"
-        for _ in self.endpoints:
+        for tried in range(1, len(self.endpoints) + 1):
+            call = getattr(rpc.KVStub(self._open()), method)
             try:
-                return await getattr(rpc.KVStub(self._open()), method)(request, timeout=self._timeout)
+                return await call(request, timeout=self._timeout, wait_for_ready=tried == len(self.endpoints))
             except grpc.aio.AioRpcError as error:
                 if not is_unreachable(error.code()):
                     raise

@@ -28,14 +28,12 @@ demo: setup ## read a picture, answer a question about it, speak the answer: on 
 
 test: lint test-rust test-python ## everything that must be green: linters, types, Rust tests, Python tests
 
-lint: lint-python lint-rust ## ruff, mypy --strict, import-linter, stubtest, cargo fmt and clippy
 
 lint-python: setup
 	$(BIN)/ruff check $(PYTHON_SOURCES)
 	$(BIN)/ruff format --check $(PYTHON_SOURCES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	MYPYPATH=core-rs $(BIN)/stubtest omniflow_core --allowlist core-rs/stubtest-allowlist.txt
 
 lint-rust: .toolchain
 	cargo fmt --all --check

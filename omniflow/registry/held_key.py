@@ -112,7 +112,8 @@ class HeldKey:
             return self._unreachable(error)
         self._pause = FIRST_PAUSE
         if not self.reachable:
-            log.info("%s: etcd answers", self._claim.key)
+            if self.failure is not None:
+                log.info("%s: etcd answers again", self._claim.key)
             self._become(self.state, reachable=True)
         return pause
 

@@ -112,6 +112,17 @@ async def test_a_stream_of_nonsense_ends_and_nobody_else_notices(scheduler: Sche
             await client.submit("nowhere")
 
 
+async def test_a_client_that_has_said_everything_is_still_answered(scheduler: SchedulerRun) -> None:
+    async with grpc.aio.insecure_channel(scheduler.address) as channel:
+        call = JobServiceStub(channel).Connect(timeout=10)
+        submit = job_pb2.ClientMessage(tag=5, submit=job_pb2.SubmitRequest(flow="nowhere"))
+        await call.write(job_pb2.ClientBatch(messages=[submit]))
+        await call.done_writing()
+        batch = await call.read()
+        assert [(event.tag, event.refused.code) for event in batch.events] == [(5, error_pb2.UNKNOWN_FLOW)]
+        call.cancel()
+
+
 async def test_a_flow_is_checked_stored_and_known_again(
     scheduler: SchedulerRun, etcd: EmbeddedEtcd, cluster: str
 ) -> None:

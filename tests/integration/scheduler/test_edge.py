@@ -1,6 +1,7 @@
 """What the scheduler's gRPC edge says to clients of every kind."""
 
 import asyncio
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -18,7 +19,8 @@ from tests.integration.scheduler.conftest import SchedulerRun, one_node_flow, te
 
 
 def error_in(call: grpc.aio.AioRpcError) -> error_pb2.Error:
-    for key, value in call.trailing_metadata() or ():
+    metadata: Any = call.trailing_metadata() or ()
+    for key, value in metadata:
         if key == "omniflow-error-bin":
             return error_pb2.Error.FromString(value)
     raise AssertionError(f"no Error in the metadata of {call}")
@@ -103,7 +105,8 @@ async def test_a_stream_of_nonsense_ends_and_nobody_else_notices(scheduler: Sche
         with pytest.raises(UnknownFlow):
             await client.submit("nowhere")
         async with grpc.aio.insecure_channel(scheduler.address) as channel:
-            call = channel.stream_stream("/omniflow.v1.JobService/Connect", None, None)(timeout=5)
+            raw: Any = channel
+            call = raw.stream_stream("/omniflow.v1.JobService/Connect")(timeout=5)
             await call.write(b"\xff\xff\xff")
             with pytest.raises(grpc.aio.AioRpcError) as raised:
                 await call.read()
@@ -114,7 +117,8 @@ async def test_a_stream_of_nonsense_ends_and_nobody_else_notices(scheduler: Sche
 
 async def test_a_client_that_has_said_everything_is_still_answered(scheduler: SchedulerRun) -> None:
     async with grpc.aio.insecure_channel(scheduler.address) as channel:
-        call = JobServiceStub(channel).Connect(timeout=10)
+        stub: Any = JobServiceStub(channel)
+        call = stub.Connect(timeout=10)
         submit = job_pb2.ClientMessage(tag=5, submit=job_pb2.SubmitRequest(flow="nowhere"))
         await call.write(job_pb2.ClientBatch(messages=[submit]))
         await call.done_writing()

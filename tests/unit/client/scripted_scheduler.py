@@ -6,13 +6,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import grpc
 import grpc.aio
 
 from omniflow.v1 import cluster_pb2, error_pb2, job_pb2
-from omniflow.v1.cluster_pb2_grpc import ClusterServiceServicer, add_ClusterServiceServicer_to_server
 from omniflow.v1.flow_pb2 import Flow, Port
 from omniflow.v1.job_pb2 import ClientMessage, JobEvent
-from omniflow.v1.job_pb2_grpc import JobServiceServicer, add_JobServiceServicer_to_server
 from omniflow.v1.value_pb2 import KIND_TEXT, Type
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -50,7 +49,9 @@ class Stream:
         self.outgoing.put_nowait(None)
 
 
-class ScriptedScheduler(JobServiceServicer, ClusterServiceServicer):
+class ScriptedScheduler:
+    """The methods that the tests need; others answer UNIMPLEMENTED."""
+
     def __init__(self) -> None:
         self.address = ""
         self.echo = Flow()
@@ -63,7 +64,7 @@ class ScriptedScheduler(JobServiceServicer, ClusterServiceServicer):
         async with asyncio.timeout(10):
             return await self.streams.get()
 
-    async def Connect(self, requests: AsyncIterator[job_pb2.ClientBatch], context: Context) -> None:
+    async def connect(self, requests: AsyncIterator[job_pb2.ClientBatch], context: Context) -> None:
         stream = Stream()
         self.streams.put_nowait(stream)
         reader = asyncio.create_task(self._read(stream, requests))
@@ -80,18 +81,20 @@ class ScriptedScheduler(JobServiceServicer, ClusterServiceServicer):
             for message in batch.messages:
                 stream.received.put_nowait(message)
 
-    async def Submit(self, request: job_pb2.SubmitRequest, context: Context) -> AsyncIterator[JobEvent]:
+    async def submit(self, request: job_pb2.SubmitRequest, context: Context) -> AsyncIterator[JobEvent]:
         self.submits.put_nowait(request)
         for event in echo_events(0, "large", request):
             yield event
 
-    async def Get(self, request: job_pb2.GetRequest, context: Context) -> job_pb2.JobStatus:
+    async def get(self, request: job_pb2.GetRequest, context: Context) -> job_pb2.JobStatus:
         error = error_pb2.Error(code=error_pb2.UNKNOWN_JOB, message=f"no job {request.job}", field="job")
         await context.abort(
             grpc.StatusCode.NOT_FOUND, error.message, (("omniflow-error-bin", error.SerializeToString()),)
         )
 
-    async def ListFlows(self, request: cluster_pb2.ListFlowsRequest, context: Context) -> cluster_pb2.ListFlowsResponse:
+    async def list_flows(
+        self, request: cluster_pb2.ListFlowsRequest, context: Context
+    ) -> cluster_pb2.ListFlowsResponse:
         return cluster_pb2.ListFlowsResponse(flows=[self.echo] if request.name in {"", "echo"} else [])
 
 
@@ -119,12 +122,41 @@ def echo_events(tag: int, job: str, request: job_pb2.SubmitRequest) -> list[JobE
     return [accepted(tag, job), *frames, ended(tag, job)]
 
 
+def job_handlers(scheduler: ScriptedScheduler) -> Any:
+    return grpc.method_handlers_generic_handler(
+        "omniflow.v1.JobService",
+        {
+            "Connect": grpc.stream_stream_rpc_method_handler(
+                scheduler.connect, job_pb2.ClientBatch.FromString, job_pb2.EventBatch.SerializeToString
+            ),
+            "Submit": grpc.unary_stream_rpc_method_handler(
+                scheduler.submit, job_pb2.SubmitRequest.FromString, JobEvent.SerializeToString
+            ),
+            "Get": grpc.unary_unary_rpc_method_handler(
+                scheduler.get, job_pb2.GetRequest.FromString, job_pb2.JobStatus.SerializeToString
+            ),
+        },
+    )
+
+
+def cluster_handlers(scheduler: ScriptedScheduler) -> Any:
+    return grpc.method_handlers_generic_handler(
+        "omniflow.v1.ClusterService",
+        {
+            "ListFlows": grpc.unary_unary_rpc_method_handler(
+                scheduler.list_flows,
+                cluster_pb2.ListFlowsRequest.FromString,
+                cluster_pb2.ListFlowsResponse.SerializeToString,
+            )
+        },
+    )
+
+
 @asynccontextmanager
 async def scripted_scheduler() -> AsyncIterator[ScriptedScheduler]:
     scheduler = ScriptedScheduler()
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", -1)])
-    add_JobServiceServicer_to_server(scheduler, server)
-    add_ClusterServiceServicer_to_server(scheduler, server)
+    server.add_generic_rpc_handlers((job_handlers(scheduler), cluster_handlers(scheduler)))
     scheduler.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()
     try:

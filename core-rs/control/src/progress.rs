@@ -9,7 +9,6 @@ use crate::event::{NodeState, NodeUpdate};
 use crate::fault::Fault;
 use crate::ids::{JobId, Micros};
 use crate::job::{Job, Outcome};
-use crate::plan::Plan;
 use crate::table::Control;
 
 impl Control {
@@ -89,14 +88,11 @@ impl Control {
         self.settle(id, now, effects);
     }
 
-    /// Ends a job whose results are complete, once the activations that made them have said that they are done: a role
-    /// sends its last frame a moment before it reports its work features.
+    /// Ends a job whose results are complete, once its activations have said that they are done: a role sends its last
+    /// frame a moment before it reports its work features, and a release in between would cancel it.
     fn settle(&mut self, id: JobId, now: Micros, effects: &mut Vec<Effect>) {
-        let Some(job) = self.jobs.get(&id) else {
-            return;
-        };
-        let plan = &self.plans[job.flow.0 as usize];
-        if matches!(job.outcome, Outcome::Settling) && !about_to_report(job, plan) {
+        let settled = |job: &Job| matches!(job.outcome, Outcome::Settling) && !about_to_report(job);
+        if self.jobs.get(&id).is_some_and(|job| settled(job)) {
             self.succeed(id, now, effects);
         }
     }
@@ -125,10 +121,12 @@ impl Control {
     }
 }
 
-/// Whether an activation that feeds a result has started and not ended.
-fn about_to_report(job: &Job, plan: &Plan) -> bool {
-    (0..plan.nodes.len()).any(|node| {
-        let state = job.state(node);
-        !plan.nodes[node].results.is_empty() && state.is_some_and(|state| state < NodeState::Done)
+/// Whether an activation has its inputs and has not ended. (One that is still bound may never run: its path may be
+/// dead.)
+fn about_to_report(job: &Job) -> bool {
+    let running = NodeState::Queued..NodeState::Done;
+    (0..job.slots.len()).any(|node| {
+        job.state(node)
+            .is_some_and(|state| running.contains(&state))
     })
 }

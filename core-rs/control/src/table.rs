@@ -39,7 +39,7 @@ impl Default for Limits {
             result_ttl_ms: 60_000,
             kept_limit: 100_000,
             max_attempts: 3,
-            settle_ms: 50,
+            settle_ms: 20,
         }
     }
 }

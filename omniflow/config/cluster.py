@@ -132,6 +132,8 @@ class WorkerConfig(_Section):
     listen: tuple[LinkAddress, ...] = ()
     """Link addresses; by default a Unix socket in the run folder. With `count` > 1 only port 0 makes sense."""
     drain_timeout_s: Seconds | None = None
+    stuck_after_s: Seconds | None = None
+    """A role whose threads all run for jobs that are over, for so long, is broken: the worker is started again."""
     retention_bytes: Annotated[int, Field(ge=1)] | None = None
 
     @property

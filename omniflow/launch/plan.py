@@ -118,6 +118,7 @@ def _worker_keys(config: ClusterConfig, worker: WorkerConfig, name: str, socket:
         "device": worker.device,
         "threads": worker.threads,
         "drain_timeout_s": worker.drain_timeout_s,
+        "stuck_after_s": worker.stuck_after_s,
         "log_level": config.log_level,
         "retention_bytes": worker.retention_bytes,
     }

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Protocol
 
+from omniflow.launch.errors import StartFailed
 from omniflow.launch.plan import Plan
 
 
@@ -10,7 +11,7 @@ class Startup(Protocol):
     """The steps of a start. Each returns when it is done; the supervisor watches over time and dying processes."""
 
     async def registry_ready(self, plan: Plan) -> None:
-        """The embedded etcd answers, and knows nobody of an earlier run."""
+        """etcd answers; the embedded one knows nobody of an earlier run. Raises `OmniFlowError` for the operator's."""
 
     async def scheduler_ready(self, plan: Plan) -> None:
         """The scheduler serves."""
@@ -35,6 +36,9 @@ class ClusterStartup:
     async def registry_ready(self, plan: Plan) -> None:
         from omniflow.launch.etcd import forget_registrations, until_healthy
 
+        if plan.etcd is None:
+            await _operators_etcd(plan)
+            return
         await until_healthy(plan.etcd_endpoints[0])
         await asyncio.to_thread(forget_registrations, plan.etcd_endpoints[0])
 
@@ -67,3 +71,14 @@ class ClusterStartup:
                 return await missing_workers(channel, plan.config.worker_names)
         except grpc.aio.AioRpcError:
             return ["scheduler"]
+
+
+async def _operators_etcd(plan: Plan) -> None:
+    """It should be there already: what is wrong with it is told before anything is started that needs it."""
+    from omniflow.registry import Registry, RegistryUnreachable
+
+    try:
+        async with Registry(plan.etcd_endpoints, plan.config.cluster) as registry:
+            await registry.leader()
+    except RegistryUnreachable as error:
+        raise StartFailed(error.message, field=error.field, cause=error.cause, cure=error.cure) from None

@@ -86,6 +86,8 @@ class Supervisor:
             async with asyncio.timeout(plan.config.start_timeout_s):
                 if plan.etcd:
                     await self._until(startup.registry_ready(plan), self._spawn(group, [plan.etcd]))
+                else:
+                    await startup.registry_ready(plan)
                 # Workers take longest: they load while the scheduler starts.
                 served = self._spawn(group, [plan.scheduler])
                 working = self._spawn(group, plan.workers)

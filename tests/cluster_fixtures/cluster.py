@@ -25,6 +25,7 @@ from omniflow.launch.ports import free_port
 from omniflow.v1.cluster_pb2 import ClusterStatus, WorkerStatus
 
 PUPPET = "tests.cluster_fixtures.puppets:Puppet"
+LONER = "tests.cluster_fixtures.puppets:Loner"
 FLOWS = Path(__file__).with_name("puppet_flows.py")
 PATIENCE_S = 20.0
 LOOK_EVERY_S = 0.02
@@ -133,7 +134,9 @@ def write_cluster(folder: Path, workers: Sequence[dict[str, Any]], **more: Any) 
 
 
 def _role(role: str | dict[str, Any], stage: Path) -> dict[str, Any]:
-    return role if isinstance(role, dict) else {"class": PUPPET, "name": role, "options": {"stage": str(stage)}}
+    if isinstance(role, dict):
+        return role
+    return {"class": LONER if role == "loner" else PUPPET, "name": role, "options": {"stage": str(stage)}}
 
 
 @contextmanager

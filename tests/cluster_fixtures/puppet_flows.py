@@ -2,11 +2,12 @@
 
 from omniflow.flow import flow, use
 from omniflow.types import Image, Stream, Text
-from tests.cluster_fixtures.puppets import Puppet
+from tests.cluster_fixtures.puppets import Loner, Puppet
 
 first = use(Puppet, "first")
 second = use(Puppet, "second")
 third = use(Puppet, "third")
+loner = use(Loner)
 
 
 @flow
@@ -34,6 +35,16 @@ def held_by_one_of_two(text: Text) -> Text:
 @flow
 def ignored(text: Text) -> Text:
     return second.ignore(text)
+
+
+@flow
+def ignored_by_the_loner(text: Text) -> Text:
+    return loner.ignore(text)
+
+
+@flow
+def echoed_by_the_loner(text: Text) -> Text:
+    return loner.echo(text)
 
 
 @flow

@@ -160,3 +160,9 @@ class Puppet(Role):
                 with self._line() as line:
                     line.wait()
             yield word
+
+
+class Loner(Puppet):
+    """One activation at a time."""
+
+    concurrency = 1

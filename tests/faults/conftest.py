@@ -12,7 +12,7 @@ from tests.cluster_fixtures.stage import Stage, open_stage
 WORKERS: list[dict[str, Any]] = [
     {"name": "one", "roles": ["first"]},
     {"name": "two", "count": 2, "roles": ["second"]},
-    {"name": "three", "roles": ["third"]},
+    {"name": "three", "roles": ["third", "loner"], "stuck_after_s": 0.5},
 ]
 
 

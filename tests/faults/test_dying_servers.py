@@ -57,6 +57,7 @@ async def test_etcd_that_is_killed_comes_back_and_so_do_the_registrations(
     await shared.until_replaced(killed, "etcd")
     act.go_on()
     assert await running.result() == {"result": "x"}
+    await shared.until_status(client, lambda status: status.registry_reachable, "etcd is seen to be back")
     job = await client.submit(made_after_etcd_came_back, {"text": "x"})
     assert await job.result() == {"result": "x"}
     # A worker that starts now is found through the registry, and takes the place of the one that was registered.

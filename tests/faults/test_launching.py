@@ -1,8 +1,6 @@
 """Starting and ending a cluster when something stands in the way, and what is left afterwards: nothing."""
 
-import asyncio
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,27 +13,10 @@ from omniflow.errors import RoleFailed
 from omniflow.launch.identity import marked_with
 from omniflow.launch.ports import free_port
 from tests.cluster_fixtures.cluster import PUPPET, PuppetCluster, running, write_cluster
+from tests.cluster_fixtures.command import omniflow
 from tests.cluster_fixtures.submit import next_job_runs
 
-ALL_ROLES: list[dict[str, Any]] = [{"name": "all", "roles": ["first", "second", "third"]}]
-
-
-async def omniflow(*arguments: str, folder: Path) -> tuple[int, str]:
-    """Exit status, and what it printed."""
-    environment = {name: value for name, value in os.environ.items() if name != "OMNIFLOW_ADDRESS"}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "omniflow.cli.main",
-        *arguments,
-        cwd=folder,
-        env=environment,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate()
-    return process.returncode or 0, output.decode()
+ALL_ROLES: list[dict[str, Any]] = [{"name": "all", "roles": ["first", "second", "third", "loner"]}]
 
 
 @pytest.fixture
@@ -58,10 +39,10 @@ async def test_a_second_up_on_the_same_run_folder_is_refused_and_harms_nothing(
     client: Client, shared: PuppetCluster, tmp_path: Path
 ) -> None:
     before = shared.state
-    status, output = await omniflow("up", str(shared.file), "--detach", folder=tmp_path)
-    assert status == ExitCode.FAILED
-    assert f"already runs on {shared.run}" in output
-    assert "omniflow down" in output
+    done = await omniflow("up", str(shared.file), "--detach", folder=tmp_path)
+    assert done.status == ExitCode.FAILED
+    assert f"already runs on {shared.run}" in done.output
+    assert "omniflow down" in done.output
     assert shared.state == before
     await next_job_runs(client)
 
@@ -70,10 +51,10 @@ async def test_a_second_up_on_the_same_port_names_its_holder_and_harms_nothing(
     client: Client, shared: PuppetCluster, tmp_path: Path
 ) -> None:
     second = write_cluster(tmp_path, ALL_ROLES, scheduler={"listen": shared.address})
-    status, output = await omniflow("up", str(second.file), "--detach", folder=tmp_path)
-    assert status == ExitCode.FAILED
-    assert f"{shared.address} is in use by process {shared.process('scheduler').pid}" in output
-    assert "scheduler.listen" in output
+    done = await omniflow("up", str(second.file), "--detach", folder=tmp_path)
+    assert done.status == ExitCode.FAILED
+    assert f"{shared.address} is in use by process {shared.process('scheduler').pid}" in done.output
+    assert "scheduler.listen" in done.output
     assert list(marked_with(second.run)) == []
     await next_job_runs(client)
 
@@ -81,20 +62,20 @@ async def test_a_second_up_on_the_same_port_names_its_holder_and_harms_nothing(
 async def test_an_etcd_that_cannot_be_reached_at_start_is_named(tmp_path: Path) -> None:
     endpoint = f"127.0.0.1:{free_port('127.0.0.1')}"
     cluster = write_cluster(tmp_path, ALL_ROLES, etcd={"endpoints": [endpoint]}, start_timeout_s=5)
-    status, output = await omniflow("up", str(cluster.file), "--detach", folder=tmp_path)
-    assert status == ExitCode.FAILED
-    assert "etcd" in output
-    assert endpoint in output
+    done = await omniflow("up", str(cluster.file), "--detach", folder=tmp_path)
+    assert done.status == ExitCode.FAILED
+    assert "etcd" in done.output
+    assert endpoint in done.output
     assert list(marked_with(cluster.run)) == []
 
 
 async def test_a_role_that_does_not_load_is_named_and_nothing_is_left(tmp_path: Path) -> None:
     wrong = {"class": PUPPET, "options": {"stgae": "x"}}
     cluster = write_cluster(tmp_path, [{"name": "bad", "roles": [wrong]}])
-    status, output = await omniflow("up", str(cluster.file), "--detach", folder=tmp_path)
-    assert status == ExitCode.FAILED
-    assert "bad ended with exit code" in output
-    assert "unknown option 'stgae'" in output
+    done = await omniflow("up", str(cluster.file), "--detach", folder=tmp_path)
+    assert done.status == ExitCode.FAILED
+    assert "bad ended with exit code" in done.output
+    assert "unknown option 'stgae'" in done.output
     assert list(marked_with(cluster.run)) == []
 
 
@@ -120,8 +101,9 @@ async def test_down_leaves_nothing(tmp_path: Path, shared_memory: None) -> None:
         async with Client(cluster.address) as client:
             await next_job_runs(client)
         sockets = cluster.state.sockets
-        status, output = await omniflow("down", str(cluster.file), folder=tmp_path)
-        assert (status, "the cluster has ended" in output) == (0, True)
+        done = await omniflow("down", str(cluster.file), folder=tmp_path)
+        assert done.status == 0
+        assert "the cluster has ended" in done.output
         assert_nothing_is_left(cluster, sockets)
 
 
@@ -137,6 +119,6 @@ async def test_kill_9_of_the_supervisor_leaves_no_orphan_and_a_new_up_serves(
         with running(cluster):
             async with Client(cluster.address) as client:
                 await next_job_runs(client)
-            status, _ = await omniflow("down", str(cluster.file), folder=tmp_path)
-            assert status == 0
+            done = await omniflow("down", str(cluster.file), folder=tmp_path)
+            assert done.status == 0
             assert_nothing_is_left(cluster, sockets)

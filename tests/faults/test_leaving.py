@@ -15,7 +15,7 @@ from tests.cluster_fixtures.submit import next_job_runs
 
 WORKERS: list[dict[str, Any]] = [
     {"name": "two", "count": 3, "roles": ["second"]},
-    {"name": "rest", "roles": ["first", "third"]},
+    {"name": "rest", "roles": ["first", "third", "loner"]},
 ]
 
 

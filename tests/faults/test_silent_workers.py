@@ -27,6 +27,25 @@ async def test_a_role_that_never_answers_is_named_when_the_deadline_passes(
     await next_job_runs(client)
 
 
+async def test_a_role_that_never_comes_back_costs_its_worker_a_restart_and_its_next_job_runs(
+    client: Client, shared: PuppetCluster, stage: Stage
+) -> None:
+    restarts = shared.status_of("three").restarts
+    job = await client.submit("ignored_by_the_loner", {"text": "x"}, deadline=0.3)
+    act = await stage.act()
+    with pytest.raises(DeadlineExceeded):
+        await job.result()
+    following = await client.submit("echoed_by_the_loner", {"text": "y"})
+    assert await act.says() == ""
+    assert await following.result() == {"result": "y"}
+    assert (shared.status_of("three").restarts, shared.status_of("three").last_exit) == (
+        restarts + 1,
+        "ended with exit code 1",
+    )
+    assert "role 'loner' does not come back" in shared.log("three")
+    await next_job_runs(client)
+
+
 async def test_a_stopped_worker_is_dead_after_the_heartbeat_limit_and_its_job_runs_elsewhere(
     client: Client, shared: PuppetCluster, stage: Stage
 ) -> None:

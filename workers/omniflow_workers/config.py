@@ -35,6 +35,7 @@ class WorkerConfig(BaseModel):
     threads: int | None = Field(default=None, ge=1, description="CPU threads of each engine; None: the engine's choice")
     drain_timeout_s: float = Field(default=30.0, ge=0)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    stuck_after_s: float = Field(default=30.0, gt=0, description="a role without a living thread for so long is broken")
     retention_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
 
 

@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
@@ -14,12 +15,15 @@ from omniflow.registry import NameTaken, Registration, this_host
 from omniflow.v1.cluster_pb2 import WorkerInfo
 from omniflow_core import Node
 from omniflow_workers.config import WorkerConfig, new_incarnation
-from omniflow_workers.host import LoadedRole, load_roles, resolve_roles, serve
+from omniflow_workers.host import LoadedRole, RoleStuck, load_roles, resolve_roles, serve
 from omniflow_workers.host.loading import NamedRole
 from omniflow_workers.threads import limit_threads
 from omniflow_workers.version import VERSION
 
 log = logging.getLogger(__name__)
+
+# How long methods have to notice that their job is over.
+LAST_WORDS_S = 5.0
 
 
 class Leaving:
@@ -31,6 +35,8 @@ class Leaving:
         self.reason = ""
         self.failure: BaseException | None = None
         self.quick = False
+        self.serving = False
+        """Whether anybody may have given us work."""
 
     def because(self, reason: str, failure: BaseException | None = None, *, quick: bool = False) -> None:
         """Asks the process to leave; `quick` skips the drain."""
@@ -40,12 +46,18 @@ class Leaving:
             self.quick = self.quick or quick
         self._event.set()
 
+    def because_of(self, failure: BaseException) -> None:
+        """A role broke. What waits for one that is stuck runs elsewhere only once this worker is gone: so at once."""
+        self.because("a role broke", failure, quick=isinstance(failure, RoleStuck))
+
     def wait(self) -> None:
         """Until somebody asked."""
         self._event.wait()
 
     def on_signal(self, number: int, _frame: FrameType | None) -> None:
-        """SIGTERM and SIGINT drain; a second one leaves at once."""
+        """SIGTERM and SIGINT drain; a second one leaves at once, and so does the first before there can be work."""
+        if not self.serving:
+            os._exit(0)
         if self._event.is_set():
             os._exit(128 + number)
         self.because(signal.Signals(number).name)
@@ -65,12 +77,13 @@ def run(config: WorkerConfig, cache: Path) -> None:
     threads = [
         thread
         for role in loaded
-        for thread in serve(role, node.ready(role.name), lambda error: leaving.because("a role broke", error))
+        for thread in serve(role, node.ready(role.name), leaving.because_of, config.stuck_after_s)
     ]
     try:
         with Registration(
             config.etcd, config.cluster, info, on_taken=lambda error: leaving.because("the name is taken", error)
         ):
+            leaving.serving = True
             _watch_drain(node, leaving)
             log.info("worker %s serves %s", config.name, ", ".join(role.name for role in loaded))
             leaving.wait()
@@ -116,7 +129,8 @@ def _drain(node: Node, config: WorkerConfig, leaving: Leaving) -> None:
 
 def _stop(node: Node, threads: Sequence[threading.Thread], loaded: Sequence[LoadedRole]) -> None:
     node.close()
+    until = time.monotonic() + LAST_WORDS_S
     for thread in threads:
-        thread.join(timeout=5.0)
+        thread.join(timeout=max(0.0, until - time.monotonic()))
     for role in loaded:
         role.role.unload()

@@ -2,5 +2,6 @@
 
 from omniflow_workers.host.loading import LoadedRole, load_roles, resolve_roles
 from omniflow_workers.host.serving import serve
+from omniflow_workers.host.stuck import RoleStuck
 
-__all__ = ["LoadedRole", "load_roles", "resolve_roles", "serve"]
+__all__ = ["LoadedRole", "RoleStuck", "load_roles", "resolve_roles", "serve"]

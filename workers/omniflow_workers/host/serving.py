@@ -4,10 +4,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from omniflow.roles import CoreReady, EngineRole, QueueClosed, Role, TypedActivation, TypedQueue, invoke
 from omniflow_workers.host.batch import BatchSize
 from omniflow_workers.host.loading import LoadedRole
+from omniflow_workers.host.stuck import Slots, watch
 
 log = logging.getLogger(__name__)
 
@@ -15,11 +17,14 @@ log = logging.getLogger(__name__)
 WAIT_SECONDS = 3600.0
 
 
-def serve(loaded: LoadedRole, ready: CoreReady, broken: Callable[[BaseException], None]) -> list[threading.Thread]:
+def serve(
+    loaded: LoadedRole, ready: CoreReady, broken: Callable[[BaseException], None], stuck_after_s: float
+) -> list[threading.Thread]:
     """Starts the role's threads; they end when the queue closes.
 
     `broken` is called when the code that serves the role fails itself: an engine's loop that raises, say. What a
-    method raises is not that: it ends one activation.
+    method raises is not that: it ends one activation. Nor is a method that does not return, until no thread is left
+    but such: after `stuck_after_s` seconds without any, `broken` is called with `RoleStuck`.
     """
     queue = TypedQueue(ready, loaded.spec)
     role = loaded.role
@@ -27,7 +32,9 @@ def serve(loaded: LoadedRole, ready: CoreReady, broken: Callable[[BaseException]
         engine: EngineRole = role
         loops: list[Callable[[], None]] = [lambda: engine.serve(queue)]
     else:
-        loops = [lambda: _run_each(role, queue)] * loaded.spec.concurrency
+        slots = Slots(loaded.spec.concurrency)
+        loops = [partial(_run_each, role, queue, slots, slot) for slot in range(loaded.spec.concurrency)]
+        _watch(loaded.name, slots, stuck_after_s, broken)
     threads = [
         threading.Thread(target=_guarded, args=(loop, loaded.name, broken), name=f"{loaded.name}-{index}", daemon=True)
         for index, loop in enumerate(loops)
@@ -37,7 +44,7 @@ def serve(loaded: LoadedRole, ready: CoreReady, broken: Callable[[BaseException]
     return threads
 
 
-def _run_each(role: Role, queue: TypedQueue) -> None:
+def _run_each(role: Role, queue: TypedQueue, slots: Slots, slot: int) -> None:
     batch = BatchSize()
     while True:
         activations = queue.take(batch(), WAIT_SECONDS)
@@ -46,8 +53,15 @@ def _run_each(role: Role, queue: TypedQueue) -> None:
         started = time.perf_counter()
         for activation in activations:
             assert isinstance(activation, TypedActivation)
+            slots.enter(slot, activation)
             invoke(role, activation)
+            slots.leave(slot)
         batch.ran(len(activations), time.perf_counter() - started)
+
+
+def _watch(name: str, slots: Slots, after_s: float, broken: Callable[[BaseException], None]) -> None:
+    # Nobody waits for it: it ends with the process.
+    threading.Thread(target=watch, args=(name, slots, after_s, broken), name=f"{name}-watch", daemon=True).start()
 
 
 def _guarded(loop: Callable[[], None], name: str, broken: Callable[[BaseException], None]) -> None:

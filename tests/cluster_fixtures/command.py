@@ -23,6 +23,7 @@ class Done:
 async def omniflow(*arguments: str, folder: Path) -> Done:
     """Runs `omniflow ARGUMENTS` in that folder."""
     environment = {name: value for name, value in os.environ.items() if name != "OMNIFLOW_ADDRESS"}
+    environment["COLUMNS"] = "200"  # no table is wrapped
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

@@ -1,0 +1,80 @@
+"""Bad prompts, and a language model that dies in mid-answer: whoever shares its batch notices nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from omniflow.client import Client, Job
+from omniflow.errors import Cancelled, InvalidArgument
+from tests.cluster_fixtures.cluster import PuppetCluster, running, write_cluster
+
+pytestmark = [pytest.mark.models, pytest.mark.timeout(120)]
+
+FLOW = Path(__file__).parents[1] / "cluster_fixtures" / "asked_flow.py"
+QUESTION = "Tell me a long story about a fox who lives in a forest."
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PuppetCluster]:
+    workers = [{"name": "llm", "roles": [{"class": "omniflow_workers.roles.llm:Llm"}]}]
+    written = write_cluster(tmp_path_factory.mktemp("llm"), workers, flows=[str(FLOW)], start_timeout_s=100)
+    with running(written) as started:
+        yield started
+
+
+@pytest.fixture
+async def asker(cluster: PuppetCluster) -> AsyncIterator[Client]:
+    async with Client(cluster.address) as connected:
+        yield connected
+
+
+@pytest.fixture
+async def answer(asker: Client) -> str:
+    """What the model says when nobody disturbs it."""
+    return await text_of(await asker.submit("asked", {"question": QUESTION}))
+
+
+async def text_of(job: Job) -> str:
+    return "".join((await job.result())["result"])
+
+
+async def begun(client: Client) -> tuple[Job, str]:
+    """A job that has said something already, and what."""
+    job = await client.submit("asked", {"question": QUESTION})
+    async for frame in job:
+        return job, str(frame.value)
+    raise AssertionError("the model said nothing")
+
+
+async def test_bad_prompts_are_named_and_others_in_the_batch_are_undisturbed(asker: Client, answer: str) -> None:
+    job, beginning = await begun(asker)
+    bad = {"empty": "", "blank": "  \n ", "over the window": "fox " * 9_000}
+    errors = {}
+    for name, question in bad.items():
+        with pytest.raises(InvalidArgument) as caught:
+            await text_of(await asker.submit("asked", {"question": question}))
+        errors[name] = caught.value
+    for error in errors.values():
+        assert (error.field, error.node, error.worker) == ("question", "llm.chat", "llm")
+        assert error.cure
+    assert "empty" in errors["empty"].message
+    assert "8191" in str(errors["over the window"]).replace(",", "")
+    assert beginning + await text_of(job) == answer
+
+
+async def test_a_cancelled_answer_stops_and_others_in_the_batch_are_undisturbed(asker: Client, answer: str) -> None:
+    (cancelled, _), (job, beginning) = await asyncio.gather(begun(asker), begun(asker))
+    await cancelled.cancel()
+    with pytest.raises(Cancelled):
+        await cancelled.result()
+    assert beginning + await text_of(job) == answer
+
+
+async def test_an_answer_goes_on_without_a_seam_after_its_model_was_killed(
+    cluster: PuppetCluster, asker: Client, answer: str
+) -> None:
+    job, beginning = await begun(asker)
+    cluster.kill("llm")
+    assert beginning + await text_of(job) == answer

@@ -1,6 +1,6 @@
 //! Who runs what: first binds, and nodes that move.
 
-use omniflow_flow::{Key, NodeId};
+use omniflow_flow::{EdgeId, Key, NodeId};
 
 use crate::core::job::{Context, Job, Place};
 use crate::core::peers::SELF;
@@ -49,33 +49,19 @@ impl Job {
         };
         self.withdraw(&at, cx.site);
         if self.places.insert(at, place).is_some() {
-            // The new attempt sends everything anew; what was delivered of the old one stays with its consumers.
-            self.forget_outputs(bind.node, &bind.key, cx);
+            self.forget_attempts_before(bind, cx);
         }
     }
 
-    fn forget_outputs(&mut self, node: NodeId, key: &Key, cx: &mut Context<'_>) {
-        let of_node = |edge| self.flow.producer(edge) == Some(node);
-        let edges = self
-            .sent
-            .edges()
-            .filter(|(edge, of)| of_node(*edge) && *of == key);
-        let edges: Vec<_> = edges.map(|(edge, _)| edge).collect();
+    /// The new attempt sends everything anew. What its consumers have been given stays with them.
+    fn forget_attempts_before(&mut self, bind: &NewPlace, cx: &mut Context<'_>) {
+        let of_node = |edge| self.flow.producer(edge) == Some(bind.node);
+        let known = self.sent.edges().chain(self.received.edges());
+        let edges = known.filter(|(edge, key)| of_node(*edge) && **key == bind.key);
+        let edges: Vec<EdgeId> = edges.map(|(edge, _)| edge).collect();
         for edge in edges {
-            cx.site.retained_bytes -= self.sent.forget(edge, key);
-        }
-    }
-
-    /// What came for a node is of no use any more: it has ended here, or runs elsewhere.
-    pub(crate) fn forget_inputs(&mut self, node: NodeId, key: &Key) {
-        let for_node = |edge| self.flow.consumer(edge) == Some(node);
-        let edges = self
-            .received
-            .edges()
-            .filter(|(edge, of)| for_node(*edge) && *of == key);
-        let edges: Vec<_> = edges.map(|(edge, _)| edge).collect();
-        for edge in edges {
-            self.received.forget(edge, key);
+            cx.site.retained_bytes -= self.sent.forget_older(edge, &bind.key, bind.epoch);
+            self.received.forget_older(edge, &bind.key, bind.epoch);
         }
     }
 
@@ -89,10 +75,7 @@ impl Job {
                 self.refuse(bind, error.to_string(), cx);
             }
         } else {
-            if self.resolver.hosted(bind.node, &bind.key).is_some() {
-                self.resolver.unhost(bind.node, &bind.key);
-                self.forget_inputs(bind.node, &bind.key);
-            }
+            self.resolver.unhost(bind.node, &bind.key);
             self.resolver
                 .producer_restarted(bind.node, &bind.key, bind.epoch);
         }

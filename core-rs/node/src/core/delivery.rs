@@ -130,8 +130,9 @@ impl Job {
                 }
             }
             Route::Here => {
-                let here = [&self.received, &self.sent].map(|kept| kept.of(edge, key).to_vec());
-                for kept in here.concat() {
+                let mut here = self.received.of(edge, key);
+                here.extend_from_slice(self.sent.of(edge, key));
+                for kept in here {
                     let mut effects = Vec::new();
                     self.accept_here(edge, key, kept.epoch, kept.item, &mut effects, cx);
                     self.settle(effects, cx);

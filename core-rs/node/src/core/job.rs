@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 
 use crate::activation::{Activation, JobInfo};
 use crate::core::outputs::Outputs;
+use crate::core::received::Received;
 use crate::core::retention::Retention;
 use crate::core::site::{Site, Subject};
 use crate::flow_entry::FlowEntry;
@@ -47,8 +48,8 @@ pub(crate) struct Job {
     pub(crate) activations: FxHashMap<At, Arc<Activation>>,
     /// What nodes here have sent.
     pub(crate) sent: Retention,
-    /// What came from elsewhere for nodes here that have not ended: a new attempt here begins with it.
-    pub(crate) received: Retention,
+    /// What came from elsewhere.
+    pub(crate) received: Received,
     /// It has failed here; the scheduler knows and will release it.
     pub(crate) failed: bool,
 }
@@ -63,7 +64,7 @@ impl Job {
             places: FxHashMap::default(),
             activations: FxHashMap::default(),
             sent: Retention::default(),
-            received: Retention::default(),
+            received: Received::default(),
             failed: false,
         }
     }
@@ -90,8 +91,11 @@ impl Job {
         let kept = item.clone();
         let arrival = self.resolver.accept(edge, key, epoch, item, &mut effects);
         match arrival {
-            Ok(Arrival::Taken | Arrival::Parked) => self.received.keep(edge, key, epoch, kept),
-            Ok(Arrival::Duplicate | Arrival::Stale | Arrival::Unwanted) => {}
+            Ok(Arrival::Stale) => {}
+            // What this attempt has or doesn't want may be meant for the next one, whose bind is still on its way.
+            Ok(Arrival::Taken | Arrival::Parked | Arrival::Duplicate | Arrival::Unwanted) => {
+                self.received.keep(edge, key, epoch, kept);
+            }
             Err(error) => self.broken(edge, key, &error, cx),
         }
         self.settle(effects, cx);

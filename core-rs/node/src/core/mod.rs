@@ -8,6 +8,9 @@ mod outputs;
 mod parking;
 mod peers;
 mod producing;
+#[cfg(test)]
+mod random_tests;
+mod received;
 mod retention;
 mod scheduler;
 mod site;

@@ -91,7 +91,6 @@ impl Job {
             })?;
         self.leave(activation, cx);
         self.settle(effects, cx);
-        self.forget_inputs(node, &key);
         let subject = self.subject(activation);
         cx.site
             .detailed_event(&subject, State::Done, features, None, cx.now, cx.out);

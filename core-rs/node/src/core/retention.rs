@@ -53,10 +53,21 @@ impl Retention {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// A new attempt of the producer sends everything anew: forgets what earlier ones sent. Returns the bytes given back.
-    pub(crate) fn forget(&mut self, edge: EdgeId, key: &Key) -> usize {
-        let gone = self.kept.remove(&(edge, key.clone())).unwrap_or_default();
-        let bytes = gone.iter().map(|kept| Self::cost(&kept.item)).sum();
+    /// Forgets what attempts before `epoch` sent. Returns the bytes given back.
+    pub(crate) fn forget_older(&mut self, edge: EdgeId, key: &Key, epoch: u32) -> usize {
+        let at = (edge, key.clone());
+        let Some(kept) = self.kept.get_mut(&at) else {
+            return 0;
+        };
+        let mut bytes = 0;
+        kept.retain(|kept| {
+            let stays = kept.epoch >= epoch;
+            bytes += if stays { 0 } else { Self::cost(&kept.item) };
+            stays
+        });
+        if kept.is_empty() {
+            self.kept.remove(&at);
+        }
         self.bytes -= bytes;
         bytes
     }

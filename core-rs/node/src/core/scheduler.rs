@@ -52,6 +52,11 @@ impl Core {
         self.term
     }
 
+    /// Jobs that were bound here and have not been released.
+    pub(crate) fn held_jobs(&self) -> Vec<u64> {
+        self.jobs.keys().map(|job| job.0).collect()
+    }
+
     /// Something that the scheduler sent. A message of an earlier term has no effect.
     pub fn from_scheduler(
         &mut self,

@@ -122,7 +122,10 @@ impl Shared {
     pub(crate) fn scheduler_up(&self, term: u64, link: &LinkSender) -> Result<u64, u64> {
         self.act(|core, now, out| {
             core.scheduler_connected(term, now, out)?;
-            let welcome = LinkMessage::from(self.welcome(term, None));
+            let welcome = LinkMessage::from(v1::Welcome {
+                jobs: core.held_jobs(),
+                ..self.welcome(term, None)
+            });
             // A link that broke already is noticed by its reader.
             let _ = link.send(packed(&welcome));
             let mut outlets = self.outlets.lock();
@@ -172,6 +175,7 @@ impl Shared {
             incarnation: self.identity.incarnation.clone(),
             term,
             error,
+            jobs: Vec::new(),
         }
     }
 

@@ -9,6 +9,7 @@ _WORDS = {
     "generated_tokens": "generated {}",
     "pixels": "{} pixels",
     "lines": "{} lines",
+    "words": "{} words",
     "characters": "{} characters",
     "sentences": "{} sentences",
     "audio_seconds": "{} s of sound",

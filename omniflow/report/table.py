@@ -15,7 +15,9 @@ def report_table(report: job_pb2.Report) -> Table:
     whole = end_of(report, spans)
     again = len({(span.node, span.key) for span in spans}) < len(spans)
     worked = any(span.features or span.outcome for span in spans)
-    table = Table(title=_title(report), title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1))
+    table = Table(
+        title=_title(report), title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False
+    )
     table.add_column("node", no_wrap=True)
     table.add_column("worker", no_wrap=True)
     if again:
@@ -24,7 +26,7 @@ def report_table(report: job_pb2.Report) -> Table:
     for name in ("waited", "1st frame", "ran", "of JCT"):
         table.add_column(name, justify="right", no_wrap=True)
     if worked:
-        table.add_column("work", min_width=20)
+        table.add_column("work", min_width=18, overflow="fold")
     for span in spans:
         attempt = [str(span.attempt)] if again else []
         work = [_work(span)] if worked else []

@@ -174,6 +174,15 @@ def test_the_scheduler_killed_with_kill_9_comes_back_and_serves(shell: Shell) ->
     assert shell.type("submit", "trivial", "--input", "payload=again", "--output", "later").returncode == ExitCode.OK
 
 
+def test_etcd_killed_with_kill_9_comes_back_and_jobs_never_notice(shell: Shell) -> None:
+    pid = shell.pid_of("etcd")
+    os.kill(pid, signal.SIGKILL)
+    assert shell.type("submit", "trivial", "--input", "payload=x", "--output", "without").returncode == ExitCode.OK
+    while not (status := shell.ask("status"))["cluster"]["registry_reachable"] or shell.pid_of("etcd") == pid:
+        assert status["local"]["ready"]
+    assert all(worker["state"] == "READY" for worker in status["cluster"]["workers"])
+
+
 def test_a_drained_worker_leaves_and_stays_away(shell: Shell) -> None:
     assert shell.ask("drain", "third")["worker"] == "third"
     while True:

@@ -50,7 +50,11 @@ bench: bench-control bench-llm ## every benchmark; one JSON object a row on stdo
 bench-control: setup ## the control plane against its peers
 	$(PYTHON) benchmarks/control_plane.py
 
-bench-llm: setup ## the llm role against Hugging Face generate
+bench-idle: setup ## what a cluster costs that does nothing
+	$(PYTHON) benchmarks/idle_cluster.py
+
+bench-llm: setup ## the llm role, through the system and its engine alone, against Hugging Face generate
+	$(PYTHON) benchmarks/llm_system.py
 	$(PYTHON) benchmarks/llm_engine.py
 
 bench-peers: setup ## set up the peers' environments under .peers/ (large, slow; benchmarks skip what is missing)

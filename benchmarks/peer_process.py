@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,9 +13,10 @@ ROOT = Path(__file__).resolve().parents[1]
 class Peer:
     """Starts on entering and ends on leaving."""
 
-    def __init__(self, environment: Path, script: str) -> None:
-        self.python = environment / "bin" / "python"
+    def __init__(self, python: Path, script: Path, *arguments: str) -> None:
+        self.python = python
         self._script = script
+        self._arguments = arguments
         self.name = ""
 
     @property
@@ -24,8 +26,8 @@ class Peer:
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            [str(self.python), self._script],
-            cwd=ROOT / "benchmarks" / "peers",
+            [str(self.python), self._script.name, *self._arguments],
+            cwd=self._script.parent,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -57,14 +59,23 @@ class Peer:
             if line.startswith("{"):
                 answer: dict[str, Any] = json.loads(line)
                 return answer
-        raise RuntimeError(f"{self._script} ended with status {self._process.wait()}")
+        raise RuntimeError(f"{self._script.name} ended with status {self._process.wait()}")
 
 
 def sglang_omni() -> Peer:
     """Its three-process pipeline."""
-    return Peer(ROOT / ".peers" / "sglang-omni", "sglang_omni_stages.py")
+    return _installed("sglang-omni", "sglang_omni_stages.py")
 
 
 def mstar() -> Peer:
     """Its conductor and three workers."""
-    return Peer(ROOT / ".peers" / "mstar", "mstar_nodes.py")
+    return _installed("mstar", "mstar_nodes.py")
+
+
+def hugging_face(weights: Path) -> Peer:
+    """`generate`, in this environment."""
+    return Peer(Path(sys.executable), ROOT / "benchmarks" / "hugging_face.py", str(weights))
+
+
+def _installed(environment: str, script: str) -> Peer:
+    return Peer(ROOT / ".peers" / environment / "bin" / "python", ROOT / "benchmarks" / "peers" / script)

@@ -1,0 +1,113 @@
+"""The `llm` role through the whole system (client, gRPC, scheduler, worker) beside Hugging Face `generate`.
+
+Greedy, fp32, the same prompts, both from text to text. Prompts are random words, new for each measurement: nothing but
+the chat template's first page is ever reused.
+"""
+
+import argparse
+import asyncio
+import random
+import time
+
+from clusters import RunningCluster, running
+from peer_process import Peer, hugging_face
+from rows import Row, compared, show
+
+from omniflow.client import Client
+from omniflow_workers.weights.source import locate
+
+CONTEXTS = (64, 512)
+TOGETHER = 8
+ONE_AT_LEAST, TOGETHER_AT_LEAST = 0.95, 2.5
+# The chat template adds about so many tokens to a question.
+TEMPLATE_TOKENS = 30
+WORDS = [
+    "time",
+    "year",
+    "people",
+    "way",
+    "day",
+    "man",
+    "thing",
+    "woman",
+    "life",
+    "child",
+    "world",
+    "school",
+    "state",
+    "family",
+    "student",
+    "group",
+    "country",
+]
+
+
+def arguments() -> argparse.Namespace:
+    """How long to measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=15, help="alternating measurements")
+    parser.add_argument("--tokens", type=int, default=64, help="longest answer")
+    return parser.parse_args()
+
+
+def question(dice: random.Random, context: int) -> str:
+    """About `context` tokens with its template: each word is one."""
+    return " ".join(dice.choice(WORDS) for _ in range(max(1, context - TEMPLATE_TOKENS)))
+
+
+async def ask(cluster: RunningCluster, questions: list[str], tokens: int) -> tuple[float, list[str]]:
+    """Tokens a second over all questions, asked at once, and the answers."""
+    async with Client(cluster.state.address) as client:
+        await client.signature_of("chat", b"")
+        started = time.perf_counter()
+        jobs = [
+            await client.submit("chat", {"question": each}, parameters={"llm.chat.max_tokens": tokens})
+            for each in questions
+        ]
+        answers = ["".join((await job.result())["result"]) for job in jobs]
+        seconds = time.perf_counter() - started
+    generated = sum(
+        activation.features["generated_tokens"]
+        for job in jobs
+        if job.report is not None
+        for activation in job.report.activations
+    )
+    return generated / seconds, answers
+
+
+def compare(cluster: RunningCluster, peer: Peer, context: int, pairs: int, tokens: int) -> list[Row]:
+    """One job at a time, and eight at once, both against one call of `generate` at a time."""
+    dice = random.Random(context)
+    one: list[float] = []
+    together: list[float] = []
+    reference: list[float] = []
+    same = 0
+    for _ in range(pairs):
+        asked = question(dice, context)
+        theirs = peer.order(question=asked, tokens=tokens)
+        reference.append(theirs["tokens"] / theirs["seconds"])
+        rate, answers = asyncio.run(ask(cluster, [asked], tokens))
+        one.append(rate)
+        same += answers == [theirs["text"]]
+        rate, _ = asyncio.run(ask(cluster, [question(dice, context) for _ in range(TOGETHER)], tokens))
+        together.append(rate)
+    work = f"llm through the system, context {context}"
+    return [
+        compared(f"{work}, 1 job ({same}/{pairs} same text)", one, reference, "tokens/s", at_least=ONE_AT_LEAST),
+        compared(f"{work}, {TOGETHER} jobs", together, reference, "tokens/s", at_least=TOGETHER_AT_LEAST),
+    ]
+
+
+def main() -> None:
+    """Prints the rows."""
+    given = arguments()
+    rows: list[Row] = []
+    with running("benchmarks/chat/cluster.yaml") as cluster, hugging_face(locate("smollm2-135m-instruct").path) as peer:
+        for context in CONTEXTS:
+            compare(cluster, peer, context, 1, given.tokens)  # warm
+            rows += compare(cluster, peer, context, given.pairs, given.tokens)
+    show(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -16,7 +16,7 @@ PYTHON_SOURCES := omniflow scheduler workers tests benchmarks examples
 RUST_SOURCES   := Cargo.toml Cargo.lock $(shell find core-rs -name '*.rs' -o -name Cargo.toml -o -name pyproject.toml)
 PROTOS         := $(wildcard proto/omniflow/v1/*.proto)
 
-.PHONY: help setup demo test lint lint-python lint-rust test-rust test-python bench bench-control bench-llm bench-peers soak proto constraints clean
+.PHONY: help setup demo test lint lint-python lint-rust test-rust test-python bench bench-control bench-idle bench-llm bench-peers soak proto constraints clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -45,7 +45,7 @@ test-rust: .toolchain
 test-python: setup
 	$(BIN)/pytest
 
-bench: bench-control bench-llm ## every benchmark; one JSON object a row on stdout, tables on stderr
+bench: bench-control bench-idle bench-llm ## every benchmark; one JSON object a row on stdout, tables on stderr
 
 bench-control: setup ## the control plane against its peers
 	$(PYTHON) benchmarks/control_plane.py

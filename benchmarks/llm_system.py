@@ -21,25 +21,7 @@ TOGETHER = 8
 ONE_AT_LEAST, TOGETHER_AT_LEAST = 0.95, 2.5
 # The chat template adds about so many tokens to a question.
 TEMPLATE_TOKENS = 30
-WORDS = [
-    "time",
-    "year",
-    "people",
-    "way",
-    "day",
-    "man",
-    "thing",
-    "woman",
-    "life",
-    "child",
-    "world",
-    "school",
-    "state",
-    "family",
-    "student",
-    "group",
-    "country",
-]
+WORDS = ["time", "year", "people", "way", "day", "man", "thing", "woman", "life", "child", "world", "school"]
 
 
 def arguments() -> argparse.Namespace:

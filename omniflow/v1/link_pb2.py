@@ -28,7 +28,7 @@ from omniflow.v1 import job_pb2 as omniflow_dot_v1_dot_job__pb2
 from omniflow.v1 import value_pb2 as omniflow_dot_v1_dot_value__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16omniflow/v1/link.proto\x12\x0bomniflow.v1\x1a\x17omniflow/v1/error.proto\x1a\x16omniflow/v1/flow.proto\x1a\x15omniflow/v1/job.proto\x1a\x17omniflow/v1/value.proto\"\x84\x01\n\x05Hello\x12\x10\n\x08protocol\x18\x01 \x01(\r\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\x0c\n\x04\x66rom\x18\x03 \x01(\t\x12\x18\n\x10\x66rom_incarnation\x18\x04 \x01(\t\x12\n\n\x02to\x18\x05 \x01(\t\x12\x16\n\x0eto_incarnation\x18\x06 \x01(\t\x12\x0c\n\x04term\x18\x07 \x01(\x04\"o\n\x07Welcome\x12\x10\n\x08protocol\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\x12\x0c\n\x04term\x18\x04 \x01(\x04\x12!\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x12.omniflow.v1.Error\"\x15\n\x04Ping\x12\r\n\x05nonce\x18\x01 \x01(\x04\"\x15\n\x04Pong\x12\r\n\x05nonce\x18\x01 \x01(\x04\"7\n\x05Peers\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12 \n\x05peers\x18\x02 \x03(\x0b\x32\x11.omniflow.v1.Peer\"V\n\x04Peer\x12\n\n\x02id\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\x12\x11\n\taddresses\x18\x04 \x03(\t\x12\x0c\n\x04host\x18\x05 \x01(\t\"K\n\x0e\x46lowDefinition\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\n\n\x02id\x18\x02 \x01(\r\x12\x1f\n\x04\x66low\x18\x03 \x01(\x0b\x32\x11.omniflow.v1.Flow\"\x98\x02\n\x07\x42indJob\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x0b\n\x03job\x18\x02 \x01(\x04\x12\x0c\n\x04\x66low\x18\x03 \x01(\r\x12\r\n\x05order\x18\x04 \x01(\x01\x12\x14\n\x0cremaining_ms\x18\x05 \x01(\x04\x12\x0c\n\x04seed\x18\x06 \x01(\x04\x12\x0e\n\x06tenant\x18\x07 \x01(\t\x12 \n\x05\x62inds\x18\x08 \x03(\x0b\x32\x11.omniflow.v1.Bind\x12\x38\n\nparameters\x18\t \x03(\x0b\x32$.omniflow.v1.BindJob.ParametersEntry\x1a\x45\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.omniflow.v1.Value:\x02\x38\x01\"@\n\x04\x42ind\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x0b\n\x03key\x18\x02 \x03(\r\x12\x0e\n\x06worker\x18\x03 \x01(\r\x12\r\n\x05\x65poch\x18\x04 \x01(\r\"M\n\x0bReleaseJobs\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x0c\n\x04jobs\x18\x02 \x03(\x04\x12\"\n\x06reason\x18\x03 \x01(\x0b\x32\x12.omniflow.v1.Error\"\x15\n\x05\x44rain\x12\x0c\n\x04term\x18\x01 \x01(\x04\"\t\n\x07\x44rained\"\x8f\x01\n\x0b\x46rameHeader\x12\x0b\n\x03job\x18\x01 \x01(\x04\x12\x0c\n\x04\x65\x64ge\x18\x02 \x01(\r\x12\x0b\n\x03key\x18\x03 \x03(\r\x12\x0b\n\x03seq\x18\x04 \x01(\x04\x12\r\n\x05\x65poch\x18\x05 \x01(\r\x12\x1f\n\x04mark\x18\x06 \x01(\x0e\x32\x11.omniflow.v1.Mark\x12\r\n\x05\x63ount\x18\x07 \x01(\x04\x12\x0c\n\x04term\x18\x08 \x01(\x04\"0\n\x06\x45vents\x12&\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x16.omniflow.v1.NodeEvent\"\xcd\x01\n\tNodeEvent\x12\x0b\n\x03job\x18\x01 \x01(\x04\x12\x0c\n\x04node\x18\x02 \x01(\r\x12\x0b\n\x03key\x18\x03 \x03(\r\x12\r\n\x05\x65poch\x18\x04 \x01(\r\x12.\n\x05state\x18\x05 \x01(\x0e\x32\x1f.omniflow.v1.NodeProgress.State\x12\x0e\n\x06\x61ge_us\x18\x06 \x01(\x04\x12&\n\x08\x66\x65\x61tures\x18\x07 \x03(\x0b\x32\x14.omniflow.v1.Feature\x12!\n\x05\x65rror\x18\x08 \x01(\x0b\x32\x12.omniflow.v1.Error\"&\n\x07\x46\x65\x61ture\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01\"D\n\rContradiction\x12\x0b\n\x03job\x18\x01 \x01(\x04\x12\x0c\n\x04\x65\x64ge\x18\x02 \x01(\r\x12\x0b\n\x03key\x18\x03 \x03(\r\x12\x0b\n\x03seq\x18\x04 \x01(\x04\"0\n\x0fPeerUnreachable\x12\x0e\n\x06worker\x18\x01 \x01(\r\x12\r\n\x05\x63\x61use\x18\x02 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16omniflow/v1/link.proto\x12\x0bomniflow.v1\x1a\x17omniflow/v1/error.proto\x1a\x16omniflow/v1/flow.proto\x1a\x15omniflow/v1/job.proto\x1a\x17omniflow/v1/value.proto\"\x84\x01\n\x05Hello\x12\x10\n\x08protocol\x18\x01 \x01(\r\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\x0c\n\x04\x66rom\x18\x03 \x01(\t\x12\x18\n\x10\x66rom_incarnation\x18\x04 \x01(\t\x12\n\n\x02to\x18\x05 \x01(\t\x12\x16\n\x0eto_incarnation\x18\x06 \x01(\t\x12\x0c\n\x04term\x18\x07 \x01(\x04\"}\n\x07Welcome\x12\x10\n\x08protocol\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\x12\x0c\n\x04term\x18\x04 \x01(\x04\x12!\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x12.omniflow.v1.Error\x12\x0c\n\x04jobs\x18\x06 \x03(\x04\"\x15\n\x04Ping\x12\r\n\x05nonce\x18\x01 \x01(\x04\"\x15\n\x04Pong\x12\r\n\x05nonce\x18\x01 \x01(\x04\"7\n\x05Peers\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12 \n\x05peers\x18\x02 \x03(\x0b\x32\x11.omniflow.v1.Peer\"V\n\x04Peer\x12\n\n\x02id\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\x12\x11\n\taddresses\x18\x04 \x03(\t\x12\x0c\n\x04host\x18\x05 \x01(\t\"K\n\x0e\x46lowDefinition\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\n\n\x02id\x18\x02 \x01(\r\x12\x1f\n\x04\x66low\x18\x03 \x01(\x0b\x32\x11.omniflow.v1.Flow\"\x98\x02\n\x07\x42indJob\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x0b\n\x03job\x18\x02 \x01(\x04\x12\x0c\n\x04\x66low\x18\x03 \x01(\r\x12\r\n\x05order\x18\x04 \x01(\x01\x12\x14\n\x0cremaining_ms\x18\x05 \x01(\x04\x12\x0c\n\x04seed\x18\x06 \x01(\x04\x12\x0e\n\x06tenant\x18\x07 \x01(\t\x12 \n\x05\x62inds\x18\x08 \x03(\x0b\x32\x11.omniflow.v1.Bind\x12\x38\n\nparameters\x18\t \x03(\x0b\x32$.omniflow.v1.BindJob.ParametersEntry\x1a\x45\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.omniflow.v1.Value:\x02\x38\x01\"@\n\x04\x42ind\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x0b\n\x03key\x18\x02 \x03(\r\x12\x0e\n\x06worker\x18\x03 \x01(\r\x12\r\n\x05\x65poch\x18\x04 \x01(\r\"M\n\x0bReleaseJobs\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x0c\n\x04jobs\x18\x02 \x03(\x04\x12\"\n\x06reason\x18\x03 \x01(\x0b\x32\x12.omniflow.v1.Error\"\x15\n\x05\x44rain\x12\x0c\n\x04term\x18\x01 \x01(\x04\"\t\n\x07\x44rained\"\x8f\x01\n\x0b\x46rameHeader\x12\x0b\n\x03job\x18\x01 \x01(\x04\x12\x0c\n\x04\x65\x64ge\x18\x02 \x01(\r\x12\x0b\n\x03key\x18\x03 \x03(\r\x12\x0b\n\x03seq\x18\x04 \x01(\x04\x12\r\n\x05\x65poch\x18\x05 \x01(\r\x12\x1f\n\x04mark\x18\x06 \x01(\x0e\x32\x11.omniflow.v1.Mark\x12\r\n\x05\x63ount\x18\x07 \x01(\x04\x12\x0c\n\x04term\x18\x08 \x01(\x04\"0\n\x06\x45vents\x12&\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x16.omniflow.v1.NodeEvent\"\xcd\x01\n\tNodeEvent\x12\x0b\n\x03job\x18\x01 \x01(\x04\x12\x0c\n\x04node\x18\x02 \x01(\r\x12\x0b\n\x03key\x18\x03 \x03(\r\x12\r\n\x05\x65poch\x18\x04 \x01(\r\x12.\n\x05state\x18\x05 \x01(\x0e\x32\x1f.omniflow.v1.NodeProgress.State\x12\x0e\n\x06\x61ge_us\x18\x06 \x01(\x04\x12&\n\x08\x66\x65\x61tures\x18\x07 \x03(\x0b\x32\x14.omniflow.v1.Feature\x12!\n\x05\x65rror\x18\x08 \x01(\x0b\x32\x12.omniflow.v1.Error\"&\n\x07\x46\x65\x61ture\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01\"D\n\rContradiction\x12\x0b\n\x03job\x18\x01 \x01(\x04\x12\x0c\n\x04\x65\x64ge\x18\x02 \x01(\r\x12\x0b\n\x03key\x18\x03 \x03(\r\x12\x0b\n\x03seq\x18\x04 \x01(\x04\"0\n\x0fPeerUnreachable\x12\x0e\n\x06worker\x18\x01 \x01(\r\x12\r\n\x05\x63\x61use\x18\x02 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,39 +40,39 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HELLO']._serialized_start=137
   _globals['_HELLO']._serialized_end=269
   _globals['_WELCOME']._serialized_start=271
-  _globals['_WELCOME']._serialized_end=382
-  _globals['_PING']._serialized_start=384
-  _globals['_PING']._serialized_end=405
-  _globals['_PONG']._serialized_start=407
-  _globals['_PONG']._serialized_end=428
-  _globals['_PEERS']._serialized_start=430
-  _globals['_PEERS']._serialized_end=485
-  _globals['_PEER']._serialized_start=487
-  _globals['_PEER']._serialized_end=573
-  _globals['_FLOWDEFINITION']._serialized_start=575
-  _globals['_FLOWDEFINITION']._serialized_end=650
-  _globals['_BINDJOB']._serialized_start=653
-  _globals['_BINDJOB']._serialized_end=933
-  _globals['_BINDJOB_PARAMETERSENTRY']._serialized_start=864
-  _globals['_BINDJOB_PARAMETERSENTRY']._serialized_end=933
-  _globals['_BIND']._serialized_start=935
-  _globals['_BIND']._serialized_end=999
-  _globals['_RELEASEJOBS']._serialized_start=1001
-  _globals['_RELEASEJOBS']._serialized_end=1078
-  _globals['_DRAIN']._serialized_start=1080
-  _globals['_DRAIN']._serialized_end=1101
-  _globals['_DRAINED']._serialized_start=1103
-  _globals['_DRAINED']._serialized_end=1112
-  _globals['_FRAMEHEADER']._serialized_start=1115
-  _globals['_FRAMEHEADER']._serialized_end=1258
-  _globals['_EVENTS']._serialized_start=1260
-  _globals['_EVENTS']._serialized_end=1308
-  _globals['_NODEEVENT']._serialized_start=1311
-  _globals['_NODEEVENT']._serialized_end=1516
-  _globals['_FEATURE']._serialized_start=1518
-  _globals['_FEATURE']._serialized_end=1556
-  _globals['_CONTRADICTION']._serialized_start=1558
-  _globals['_CONTRADICTION']._serialized_end=1626
-  _globals['_PEERUNREACHABLE']._serialized_start=1628
-  _globals['_PEERUNREACHABLE']._serialized_end=1676
+  _globals['_WELCOME']._serialized_end=396
+  _globals['_PING']._serialized_start=398
+  _globals['_PING']._serialized_end=419
+  _globals['_PONG']._serialized_start=421
+  _globals['_PONG']._serialized_end=442
+  _globals['_PEERS']._serialized_start=444
+  _globals['_PEERS']._serialized_end=499
+  _globals['_PEER']._serialized_start=501
+  _globals['_PEER']._serialized_end=587
+  _globals['_FLOWDEFINITION']._serialized_start=589
+  _globals['_FLOWDEFINITION']._serialized_end=664
+  _globals['_BINDJOB']._serialized_start=667
+  _globals['_BINDJOB']._serialized_end=947
+  _globals['_BINDJOB_PARAMETERSENTRY']._serialized_start=878
+  _globals['_BINDJOB_PARAMETERSENTRY']._serialized_end=947
+  _globals['_BIND']._serialized_start=949
+  _globals['_BIND']._serialized_end=1013
+  _globals['_RELEASEJOBS']._serialized_start=1015
+  _globals['_RELEASEJOBS']._serialized_end=1092
+  _globals['_DRAIN']._serialized_start=1094
+  _globals['_DRAIN']._serialized_end=1115
+  _globals['_DRAINED']._serialized_start=1117
+  _globals['_DRAINED']._serialized_end=1126
+  _globals['_FRAMEHEADER']._serialized_start=1129
+  _globals['_FRAMEHEADER']._serialized_end=1272
+  _globals['_EVENTS']._serialized_start=1274
+  _globals['_EVENTS']._serialized_end=1322
+  _globals['_NODEEVENT']._serialized_start=1325
+  _globals['_NODEEVENT']._serialized_end=1530
+  _globals['_FEATURE']._serialized_start=1532
+  _globals['_FEATURE']._serialized_end=1570
+  _globals['_CONTRADICTION']._serialized_start=1572
+  _globals['_CONTRADICTION']._serialized_end=1640
+  _globals['_PEERUNREACHABLE']._serialized_start=1642
+  _globals['_PEERUNREACHABLE']._serialized_end=1690
 # @@protoc_insertion_point(module_scope)

@@ -74,6 +74,7 @@ class Welcome(_message.Message):
     INCARNATION_FIELD_NUMBER: _builtins.int
     TERM_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    JOBS_FIELD_NUMBER: _builtins.int
     protocol: _builtins.int
     name: _builtins.str
     incarnation: _builtins.str
@@ -81,6 +82,10 @@ class Welcome(_message.Message):
     """the highest that this side has seen"""
     @_builtins.property
     def error(self) -> _error_pb2.Error: ...
+    @_builtins.property
+    def jobs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """to a scheduler: those of which this worker still holds something"""
+
     def __init__(
         self,
         *,
@@ -89,10 +94,11 @@ class Welcome(_message.Message):
         incarnation: _builtins.str = ...,
         term: _builtins.int = ...,
         error: _error_pb2.Error | None = ...,
+        jobs: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "incarnation", b"incarnation", "name", b"name", "protocol", b"protocol", "term", b"term"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "incarnation", b"incarnation", "jobs", b"jobs", "name", b"name", "protocol", b"protocol", "term", b"term"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

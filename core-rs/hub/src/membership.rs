@@ -64,12 +64,13 @@ impl State {
             .filter(|seat| seat.info.incarnation == incarnation)
     }
 
-    /// The worker has answered. None when another incarnation has taken its place meanwhile.
+    /// The worker has answered, and says which jobs it holds. None when another incarnation has taken its place meanwhile.
     pub(crate) fn link_up(
         &mut self,
         name: &str,
         incarnation: &str,
         sender: LinkSender,
+        held: Vec<u64>,
         now: Micros,
     ) -> Option<WorkerId> {
         let worker = self.workers.number();
@@ -88,7 +89,7 @@ impl State {
         let shared: Arc<str> = name.into();
         self.workers
             .add(worker, Line::new(shared.clone(), peer, sender));
-        self.release_strays(worker, name);
+        self.release_held(worker, held);
         if draining {
             return Some(worker);
         }
@@ -104,17 +105,10 @@ impl State {
         Some(worker)
     }
 
-    /// A worker whose link broke and came back may still run what has moved elsewhere since: it forgets all of that.
-    /// (Until links resume, what was on its way is lost, so that a broken link counts as a death of its activations.)
-    fn release_strays(&mut self, worker: WorkerId, name: &str) {
-        let ran_here = self.control.jobs().filter(|job| {
-            !job.outcome.is_ended()
-                && job
-                    .attempts
-                    .iter()
-                    .any(|attempt| &*attempt.worker_name == name)
-        });
-        let jobs: Vec<u64> = ran_here.map(|job| job.id.0).collect();
+    /// A worker whose link broke, or who outlived its scheduler, forgets what it holds: all of that has moved elsewhere
+    /// since, has ended, or is not known here. (Until links resume, what was on its way is lost, so that a broken link
+    /// counts as a death of its activations.)
+    fn release_held(&mut self, worker: WorkerId, jobs: Vec<u64>) {
         if !jobs.is_empty() {
             let message = v1::ReleaseJobs {
                 term: self.config.term,

@@ -24,11 +24,22 @@ pub(crate) struct Target {
     pub(crate) addresses: Vec<Address>,
 }
 
+/// Ends the link when whoever serves it stops, however that comes.
+struct Guard(LinkSender);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// A link whose handshake is done, and what came right behind it.
 struct Established {
-    sender: LinkSender,
+    guard: Guard,
     reader: LinkReader,
     received: Vec<Received>,
+    /// Jobs that the worker still holds something of.
+    held: Vec<u64>,
 }
 
 /// Why there is no link.
@@ -43,7 +54,7 @@ enum Unreached {
 pub(crate) async fn keep_up(shared: Arc<Shared>, target: Target) {
     let (mut established, mut pause) = (None, FIRST_PAUSE);
     loop {
-        let link = match established.take() {
+        let mut link = match established.take() {
             Some(link) => link,
             None => match reach(&shared, &target).await {
                 Ok(link) => link,
@@ -59,15 +70,11 @@ pub(crate) async fn keep_up(shared: Arc<Shared>, target: Target) {
             },
         };
         pause = FIRST_PAUSE;
-        let sender = link.sender.clone();
-        let up = shared.turn(|state, now| {
-            state.link_up(&target.name, &target.incarnation, sender.clone(), now)
-        });
-        let Some(worker) = up else {
-            return sender.abort();
-        };
+        let (sender, held) = (link.guard.0.clone(), std::mem::take(&mut link.held));
+        let up = shared
+            .turn(|state, now| state.link_up(&target.name, &target.incarnation, sender, held, now));
+        let Some(worker) = up else { return };
         let cause = serve(&shared, worker, link).await;
-        sender.abort();
         let verdict = reach_again(&shared, &target, &cause).await;
         let cause = verdict.as_ref().err().unwrap_or(&cause);
         let lost = |state: &mut crate::state::State, now| {
@@ -117,6 +124,7 @@ async fn reach(shared: &Shared, target: &Target) -> Result<Established, Unreache
         }
     })?;
     let (sender, mut reader) = open(socket, LinkConfig::default());
+    let guard = Guard(sender);
     let hello = v1::Hello {
         protocol: PROTOCOL,
         cluster: shared.config.cluster.clone(),
@@ -126,39 +134,25 @@ async fn reach(shared: &Shared, target: &Target) -> Result<Established, Unreache
         to_incarnation: target.incarnation.clone(),
         term: shared.config.term,
     };
-    let greeted = sender
-        .send(link_frame(&hello.into(), 0))
-        .map_err(|error| Unreached::Silent(error.to_string()));
-    let answer = match greeted {
-        Ok(()) => {
-            welcome(
-                &mut reader,
-                target,
-                shared.config.heartbeat_limit.min(PATIENCE),
-            )
-            .await
-        }
-        Err(error) => Err(error),
-    };
-    match answer {
-        Ok(received) => Ok(Established {
-            sender,
-            reader,
-            received,
-        }),
-        Err(error) => {
-            sender.abort();
-            Err(error)
-        }
-    }
+    let greeting = link_frame(&hello.into(), 0);
+    let greeted = guard.0.send(greeting);
+    greeted.map_err(|error| Unreached::Silent(error.to_string()))?;
+    let patience = shared.config.heartbeat_limit.min(PATIENCE);
+    let (received, held) = welcome(&mut reader, target, patience).await?;
+    Ok(Established {
+        guard,
+        reader,
+        received,
+        held,
+    })
 }
 
-/// The worker's answer to Hello; returns what came right behind it.
+/// The worker's answer to Hello; returns what came right behind it, and the jobs that the worker holds.
 async fn welcome(
     reader: &mut LinkReader,
     target: &Target,
     patience: Duration,
-) -> Result<Vec<Received>, Unreached> {
+) -> Result<(Vec<Received>, Vec<u64>), Unreached> {
     let mut received = Vec::new();
     match timeout(patience, reader.read(&mut received)).await {
         Err(_) => {
@@ -187,7 +181,7 @@ async fn welcome(
             "it speaks protocol {}, this scheduler {PROTOCOL}",
             welcome.protocol
         )),
-        Ok(LinkMessage::Welcome(_)) => Ok(received),
+        Ok(LinkMessage::Welcome(welcome)) => Ok((received, welcome.jobs)),
         Ok(other) => refused(format!("it answered a greeting with {}", other.name())),
         Err(error) => refused(error.to_string()),
     }
@@ -196,16 +190,17 @@ async fn welcome(
 /// Takes in what the worker says until the link breaks; returns how that was seen.
 async fn serve(shared: &Shared, worker: WorkerId, link: Established) -> String {
     let Established {
-        sender,
+        guard,
         mut reader,
         mut received,
+        ..
     } = link;
     let (beat, limit) = (shared.config.heartbeat, shared.config.heartbeat_limit);
     let (mut heard, mut next_ping, mut nonce) = (Instant::now(), Instant::now() + beat, 0);
     loop {
         if !received.is_empty() {
             heard = Instant::now();
-            if let Err(error) = hand_over(shared, worker, &sender, &mut received) {
+            if let Err(error) = hand_over(shared, worker, &guard.0, &mut received) {
                 return error;
             }
         }
@@ -219,7 +214,7 @@ async fn serve(shared: &Shared, worker: WorkerId, link: Established) -> String {
             Err(_) => {
                 nonce += 1;
                 // A closed link is noticed by the next read.
-                let _ = sender.send(link_frame(&v1::Ping { nonce }.into(), 0));
+                let _ = guard.0.send(link_frame(&v1::Ping { nonce }.into(), 0));
                 next_ping = Instant::now() + beat.min(limit);
             }
         }

@@ -1194,6 +1194,9 @@ pub struct Welcome {
     pub term: u64,
     #[prost(message, optional, tag = "5")]
     pub error: ::core::option::Option<Error>,
+    /// to a scheduler: those of which this worker still holds something
+    #[prost(uint64, repeated, tag = "6")]
+    pub jobs: ::prost::alloc::vec::Vec<u64>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Ping {

@@ -27,6 +27,24 @@ async def test_a_role_that_never_answers_is_named_when_the_deadline_passes(
     await next_job_runs(client)
 
 
+async def test_a_stream_that_stops_ends_at_the_deadline_and_keeps_what_it_gave(
+    client: Client, shared: PuppetCluster, stage: Stage
+) -> None:
+    job = await client.submit("spoken", {"text": "one two three four"}, deadline=0.8)
+    values: list[str] = []
+
+    async def read() -> None:
+        async for frame in job:
+            values.append(frame.value)  # noqa: PERF401 kept when the next one raises
+
+    with pytest.raises(DeadlineExceeded) as caught:
+        await read()
+    assert values == ["one", "two", "three"]
+    assert (caught.value.node, caught.value.worker) == ("third.words", "three")
+    assert await (await stage.act()).says() == "cancelled"
+    await next_job_runs(client)
+
+
 async def test_a_role_that_never_comes_back_costs_its_worker_a_restart_and_its_next_job_runs(
     client: Client, shared: PuppetCluster, stage: Stage
 ) -> None:

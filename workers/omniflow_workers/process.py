@@ -90,7 +90,7 @@ def run(config: WorkerConfig, cache: Path) -> None:
             log.info("worker %s leaves: %s", config.name, leaving.reason)
             _drain(node, config, leaving)
     finally:
-        _stop(node, threads, loaded)
+        _stop(node, threads, loaded, 0.0 if leaving.quick else LAST_WORDS_S)
     if leaving.failure is not None:
         raise leaving.failure
 
@@ -127,9 +127,9 @@ def _drain(node: Node, config: WorkerConfig, leaving: Leaving) -> None:
         log.warning("worker %s leaves unfinished work behind after %g s", config.name, config.drain_timeout_s)
 
 
-def _stop(node: Node, threads: Sequence[threading.Thread], loaded: Sequence[LoadedRole]) -> None:
+def _stop(node: Node, threads: Sequence[threading.Thread], loaded: Sequence[LoadedRole], patience_s: float) -> None:
     node.close()
-    until = time.monotonic() + LAST_WORDS_S
+    until = time.monotonic() + patience_s
     for thread in threads:
         thread.join(timeout=max(0.0, until - time.monotonic()))
     for role in loaded:

@@ -12,9 +12,10 @@ from typing import Any
 
 from omniflow.config import ClusterConfig
 from omniflow.launch.errors import LaunchError, NoCluster, StartFailed, StopTimeout
+from omniflow.launch.identity import wait_for_end
 from omniflow.launch.launcher import ClusterState, Observer
 from omniflow.launch.state import RunLock, already_running, read_state, run_folder
-from omniflow.launch.strays import sweep, wait_for_end
+from omniflow.launch.strays import sweep
 from omniflow.launch.told import write_told
 
 

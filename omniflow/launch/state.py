@@ -9,7 +9,7 @@ from typing import Any
 
 from omniflow.config import ClusterConfig
 from omniflow.launch.errors import AlreadyRunning
-from omniflow.launch.identity import ProcessIdentity
+from omniflow.launch.identity import ProcessIdentity, wait_for_end
 from omniflow.launch.launcher import ClusterState, Kind, ProcessState, ProcessStatus
 
 STATE_FILE = "state.json"
@@ -29,15 +29,26 @@ class RunLock:
         """Raises `AlreadyRunning`."""
         run.mkdir(parents=True, exist_ok=True)
         self._descriptor = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        if not (self._locked() or (_is_dying(run) and self._locked())):
+            os.close(self._descriptor)
+            raise already_running(run)
+
+    def _locked(self) -> bool:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(self._descriptor)
-            raise already_running(run) from None
+            return False
+        return True
 
     def release(self) -> None:
         """Another supervisor may take the folder."""
         os.close(self._descriptor)
+
+
+def _is_dying(run: Path) -> bool:
+    """Whether the supervisor there was killed a moment ago: it lets go of the lock with its last thread."""
+    state = read_state(run)
+    return state is not None and not state.supervisor.alive and wait_for_end(state.supervisor, timeout_s=5)
 
 
 def already_running(run: Path) -> AlreadyRunning:

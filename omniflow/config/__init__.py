@@ -10,9 +10,13 @@ from omniflow.config.cluster import (
     WorkerConfig,
 )
 from omniflow.config.errors import ConfigError
+from omniflow.config.heartbeats import DEFAULT_HEARTBEAT_LIMIT_S, DEFAULT_HEARTBEAT_S, check_heartbeats
+from omniflow.config.hosts import host_of, is_wildcard, join
 from omniflow.config.load import load_cluster, parse_strict, read_mapping
 
 __all__ = [
+    "DEFAULT_HEARTBEAT_LIMIT_S",
+    "DEFAULT_HEARTBEAT_S",
     "ClusterConfig",
     "ConfigError",
     "EtcdConfig",
@@ -21,6 +25,10 @@ __all__ = [
     "RoleConfig",
     "SchedulerConfig",
     "WorkerConfig",
+    "check_heartbeats",
+    "host_of",
+    "is_wildcard",
+    "join",
     "load_cluster",
     "parse_strict",
     "read_mapping",

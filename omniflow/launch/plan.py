@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from omniflow.config import ClusterConfig, WorkerConfig
+from omniflow.config import ClusterConfig, WorkerConfig, join
 from omniflow.launch.etcd import etcd_spec
 from omniflow.launch.identity import MARK
 from omniflow.launch.launcher import Kind
-from omniflow.launch.ports import reachable, with_real_port
+from omniflow.launch.ports import reachable, split, with_real_port
 from omniflow.launch.process import ProcessSpec
 from omniflow.launch.sockets import socket_folder
 from omniflow.launch.state import run_folder
@@ -105,6 +105,7 @@ def write_files(plan: Plan) -> None:
 def _scheduler_keys(config: ClusterConfig, listen: str) -> dict[str, Any]:
     scheduler = config.scheduler
     optional = {
+        "advertise": join(scheduler.advertise, split(listen)[1]) if scheduler.advertise else None,
         "policy": scheduler.policy,
         "drain_timeout_s": scheduler.drain_timeout_s,
         "log_level": config.log_level,
@@ -115,10 +116,12 @@ def _scheduler_keys(config: ClusterConfig, listen: str) -> dict[str, Any]:
 
 def _worker_keys(config: ClusterConfig, worker: WorkerConfig, name: str, socket: Path) -> dict[str, Any]:
     optional = {
+        "advertise": worker.advertise,
         "device": worker.device,
         "threads": worker.threads,
         "drain_timeout_s": worker.drain_timeout_s,
         "stuck_after_s": worker.stuck_after_s,
+        "heartbeat_limit_s": config.scheduler.limits.heartbeat_limit_s,
         "log_level": config.log_level,
         "retention_bytes": worker.retention_bytes,
     }

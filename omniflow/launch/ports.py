@@ -2,6 +2,7 @@
 
 import socket
 
+from omniflow.config import is_wildcard
 from omniflow.launch.errors import AddressInUse, LaunchError
 
 
@@ -47,7 +48,7 @@ def free_port(host: str) -> int:
 def reachable(address: str) -> str:
     """Where a client on this machine reaches what listens on `address`."""
     host, port = split(address)
-    return f"127.0.0.1:{port}" if host in ("0.0.0.0", "::", "*") else address  # noqa: S104 compared, not bound
+    return f"127.0.0.1:{port}" if is_wildcard(host) else address
 
 
 def split(address: str) -> tuple[str, int]:

@@ -1,11 +1,11 @@
 """The scheduler's configuration file (YAML or JSON). An unknown key is an error that names file and line."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from omniflow.config import parse_strict
+from omniflow.config import DEFAULT_HEARTBEAT_LIMIT_S, DEFAULT_HEARTBEAT_S, check_heartbeats, parse_strict
 from omniflow.registry import parse_endpoints
 
 Seconds = Annotated[float, Field(gt=0, le=30 * 24 * 3600)]
@@ -43,8 +43,8 @@ class SchedulerSettings(BaseModel):
     """Tries of one node, where the flow names no number."""
     result_ttl_s: Seconds = 60.0
     """How long an ended job's result is kept for a client that comes back."""
-    heartbeat_s: Seconds = 1.0
-    heartbeat_limit_s: Seconds = 10.0
+    heartbeat_s: Seconds = DEFAULT_HEARTBEAT_S
+    heartbeat_limit_s: Seconds = DEFAULT_HEARTBEAT_LIMIT_S
     """A worker that was silent for so long is dead."""
     reconnect_s: Seconds = 2.0
     """A worker whose link stays closed for so long is dead."""
@@ -56,6 +56,11 @@ class SchedulerSettings(BaseModel):
     """On SIGTERM: how long to wait for running jobs."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
+
+    @model_validator(mode="after")
+    def _heartbeats_come_before_their_limit(self) -> Self:
+        check_heartbeats(self.heartbeat_s, self.heartbeat_limit_s)
+        return self
 
 
 def load_settings(file: Path) -> SchedulerSettings:

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from omniflow.config import ClusterConfig, load_cluster
+from omniflow.config import WorkerConfig as WorkerSection
 from omniflow.launch.plan import Plan, make_plan
 from omniflow_scheduler.config import SchedulerSettings
 from omniflow_workers.config import WorkerConfig
@@ -34,6 +35,9 @@ def test_the_file_in_the_docs_is_valid_and_shows_every_key(tmp_path: Path) -> No
     workers = _check(make_plan(ClusterConfig.model_validate(content)))
     assert workers["llm-0"].roles[1].options == {"steps": 8}
     assert workers["llm-1"].listen == ["tcp:0.0.0.0:0"]
+    assert workers["llm-1"].advertise == "gpu1.example.org"
+    assert workers["llm-1"].heartbeat_limit_s == 10
+    assert set(content["workers"][0]) == {field.alias or name for name, field in WorkerSection.model_fields.items()}
     assert set(content) == set(ClusterConfig.model_fields)
     assert set(content["scheduler"]) == set(type(ClusterConfig.model_fields["scheduler"].default).model_fields)
 
@@ -45,6 +49,38 @@ def test_what_is_not_set_is_left_to_the_process(tmp_path: Path) -> None:
     contents = {file.stem: content for file, content in make_plan(config).files.items()}
     assert set(contents["scheduler"]) == {"cluster", "etcd", "name", "listen"}
     assert set(contents["one"]) == {"cluster", "etcd", "name", "listen", "roles"}
+
+
+def test_scheduler_and_workers_have_the_same_heartbeat_limit(tmp_path: Path) -> None:
+    limits = {"heartbeat_s": 15, "heartbeat_limit_s": 60}
+    config = ClusterConfig.model_validate(
+        {
+            "cluster": "x",
+            "run": tmp_path,
+            "scheduler": {"limits": limits},
+            "workers": [{"name": "one", "roles": ["roles:One"]}],
+        }
+    )
+    contents = {file.stem: content for file, content in make_plan(config).files.items()}
+    settings = SchedulerSettings.model_validate(contents["scheduler"])
+    worker = WorkerConfig.model_validate(contents["one"])
+    assert worker.heartbeat_limit_s == settings.heartbeat_limit_s == 60
+
+
+def test_a_scheduler_behind_a_wildcard_says_where_it_is(tmp_path: Path) -> None:
+    config = ClusterConfig.model_validate(
+        {
+            "cluster": "x",
+            "run": tmp_path,
+            "scheduler": {"listen": "0.0.0.0:0", "advertise": "fd00::7"},
+            "workers": [{"name": "one", "roles": ["roles:One"]}],
+        }
+    )
+    plan = make_plan(config)
+    port = plan.listen.rpartition(":")[2]
+    assert plan.address == f"127.0.0.1:{port}"
+    scheduler = next(content for file, content in plan.files.items() if file.stem == "scheduler")
+    assert scheduler["advertise"] == f"[fd00::7]:{port}"
 
 
 def test_a_run_folder_too_deep_for_sockets_gets_a_short_one_with_a_stable_name(tmp_path: Path) -> None:

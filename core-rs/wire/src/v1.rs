@@ -955,10 +955,6 @@ pub struct WorkerInfo {
     pub device: ::prost::alloc::string::String,
     #[prost(uint64, tag = "8")]
     pub memory_bytes: u64,
-    #[prost(message, optional, tag = "9")]
-    pub page_layout: ::core::option::Option<PageLayout>,
-    #[prost(string, tag = "10")]
-    pub weights_fingerprint: ::prost::alloc::string::String,
     #[prost(string, tag = "11")]
     pub version: ::prost::alloc::string::String,
     /// Room for rank groups.
@@ -980,6 +976,13 @@ pub struct RoleInfo {
     pub concurrency: u32,
     #[prost(string, tag = "4")]
     pub doc: ::prost::alloc::string::String,
+    /// Known once the role is loaded; empty for a role without a model of its own.
+    ///
+    /// equal only for equal weights
+    #[prost(string, tag = "5")]
+    pub weights_fingerprint: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "6")]
+    pub page_layout: ::core::option::Option<PageLayout>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct MethodInfo {
@@ -1011,7 +1014,7 @@ pub struct PageLayout {
     pub page_tokens: u32,
     #[prost(uint32, tag = "2")]
     pub layers: u32,
-    /// e.g. "kv:3x64:float32"
+    /// equal for layouts that may share pages, e.g. "30xk:3x64+v:3x64:float32:…"
     #[prost(string, tag = "3")]
     pub description: ::prost::alloc::string::String,
     #[prost(uint64, tag = "4")]

@@ -26,6 +26,13 @@ pub enum Event {
     },
     /// The worker finishes what it has and takes nothing new.
     WorkerDraining(WorkerId),
+    /// What a draining worker has not finished by then goes on elsewhere.
+    DrainWithin {
+        /// Its number.
+        worker: WorkerId,
+        /// From now.
+        within_ms: u64,
+    },
     /// The worker is dead (rule 13), or has left.
     WorkerDown {
         /// Its number.
@@ -70,8 +77,17 @@ pub enum Event {
         /// Why, in the client's words; may be empty.
         reason: String,
     },
-    /// A call or stream ended: its jobs are cancelled unless detached or owned by another one, too.
+    /// A client wants to see what becomes of the job. One whose own client is lost is taken over by it.
+    Watch {
+        /// The job.
+        job: JobId,
+        /// Who watches.
+        client: ClientId,
+    },
+    /// A client has said goodbye: its jobs are cancelled unless detached or submitted by another one, too.
     ClientGone(ClientId),
+    /// A call or stream ended without a word: its jobs go on for a grace period, in which a client may come back to them.
+    ClientLost(ClientId),
     /// No new jobs from now on; what runs goes on.
     Close,
     /// Time has passed.

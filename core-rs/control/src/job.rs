@@ -76,6 +76,10 @@ pub struct Job {
     pub(crate) detach: bool,
     pub(crate) owner: Option<ClientId>,
     pub(crate) more_owners: Vec<ClientId>,
+    /// Clients that only watch: one of them takes the job over when its owner is lost.
+    pub(crate) watchers: Vec<ClientId>,
+    /// Its client is lost, and it is cancelled then unless one comes for it.
+    pub(crate) orphan_until: Option<Micros>,
 }
 
 impl Job {
@@ -107,6 +111,8 @@ impl Job {
             detach: submission.detach,
             owner: Some(submission.client),
             more_owners: Vec::new(),
+            watchers: Vec::new(),
+            orphan_until: None,
         }
     }
 

@@ -14,7 +14,7 @@ from omniflow.launch.launcher import Kind
 from omniflow.launch.ports import reachable, split, with_real_port
 from omniflow.launch.process import ProcessSpec
 from omniflow.launch.sockets import socket_folder
-from omniflow.launch.state import run_folder
+from omniflow.launch.state import make_rooms, run_folder, write_private
 from omniflow.registry import EtcdSettings
 
 CACHE_VARIABLE = "OMNIFLOW_CACHE"
@@ -96,10 +96,9 @@ def make_plan(config: ClusterConfig) -> Plan:
 
 def write_files(plan: Plan) -> None:
     """Makes the run folder's rooms and writes the processes' configuration. Raises OSError."""
-    for folder in ("logs", "config"):
-        (plan.run / folder).mkdir(parents=True, exist_ok=True)
+    make_rooms(plan.run)
     for file, content in plan.files.items():
-        file.write_text(json.dumps(content, indent=1))
+        write_private(file, json.dumps(content, indent=1))
 
 
 def _scheduler_keys(config: ClusterConfig, listen: str) -> dict[str, Any]:

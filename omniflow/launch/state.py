@@ -22,12 +22,26 @@ def run_folder(config: ClusterConfig) -> Path:
     return Path(os.path.abspath(config.run or DEFAULT_RUN))
 
 
+def make_rooms(run: Path) -> None:
+    """The run folder, for this user alone (options and `env` may hold secrets), with its rooms. Raises OSError."""
+    run.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for room in ("logs", "config"):
+        (run / room).mkdir(mode=0o700, exist_ok=True)
+
+
+def write_private(file: Path, text: str) -> None:
+    """Writes a file that only this user may read, whatever it was before. Raises OSError."""
+    file.unlink(missing_ok=True)
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as writing:
+        writing.write(text)
+
+
 class RunLock:
     """Held on the run folder by the supervisor for as long as it lives: the kernel lets go even after `kill -9`."""
 
     def __init__(self, run: Path) -> None:
         """Raises `AlreadyRunning`."""
-        run.mkdir(parents=True, exist_ok=True)
+        run.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._descriptor = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         if not (self._locked() or (_is_dying(run) and self._locked())):
             os.close(self._descriptor)

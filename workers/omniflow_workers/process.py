@@ -18,7 +18,6 @@ from omniflow_core import CoreError, Node
 from omniflow_workers.addresses import advertised
 from omniflow_workers.config import WorkerConfig, new_incarnation
 from omniflow_workers.host import LoadedRole, RoleStuck, load_roles, resolve_roles, serve
-from omniflow_workers.threads import limit_threads
 from omniflow_workers.version import VERSION
 
 log = logging.getLogger(__name__)
@@ -69,7 +68,6 @@ def run(config: WorkerConfig, cache: Path) -> None:
     leaving = Leaving()
     signal.signal(signal.SIGTERM, leaving.on_signal)
     signal.signal(signal.SIGINT, leaving.on_signal)
-    limit_threads(config.threads)
     loaded = load_roles(resolve_roles(config.roles), config.name, config.device, cache)
     info = _describe(config, loaded)
     node = _listen(config, info)

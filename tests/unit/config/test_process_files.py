@@ -8,7 +8,8 @@ import yaml
 
 from omniflow.config import ClusterConfig, load_cluster
 from omniflow.config import WorkerConfig as WorkerSection
-from omniflow.launch.plan import Plan, make_plan
+from omniflow.launch.plan import Plan, make_plan, write_files
+from omniflow.launch.told import write_told
 from omniflow_scheduler.config import SchedulerSettings
 from omniflow_workers.config import WorkerConfig
 
@@ -81,6 +82,24 @@ def test_a_scheduler_behind_a_wildcard_says_where_it_is(tmp_path: Path) -> None:
     assert plan.address == f"127.0.0.1:{port}"
     scheduler = next(content for file, content in plan.files.items() if file.stem == "scheduler")
     assert scheduler["advertise"] == f"[fd00::7]:{port}"
+
+
+def test_only_this_user_may_read_what_processes_are_told(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    config = ClusterConfig.model_validate(
+        {"cluster": "x", "run": run, "workers": [{"name": "one", "roles": ["roles:One"]}]}
+    )
+    (run / "config").mkdir(parents=True, mode=0o755)
+    (run / "config" / "one.json").write_text("of an earlier version, for everybody to read")
+    plan = make_plan(config)
+    write_files(plan)
+    write_told(config, run)
+    files = list((run / "config").iterdir())
+    assert {file.name for file in files} == {"one.json", "scheduler.json", "cluster.json"}
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+    write_files(make_plan(config.model_copy(update={"run": tmp_path / "fresh"})))
+    folders = [tmp_path / "fresh", tmp_path / "fresh" / "logs", tmp_path / "fresh" / "config"]
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
 
 
 def test_a_run_folder_too_deep_for_sockets_gets_a_short_one_with_a_stable_name(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def check_flow(flow: bytes) -> list[FlowProblem]:
 
 @final
 class Hub:
-    """Clients and worker links around the job table. All calls but `close` return at once; the GIL is released around work.
+    """Clients and worker links around the job table. All calls but `close` return at once, and release the GIL.
 
     Raises `InvalidArgument` for an unknown policy, naming the known ones.
     """
@@ -68,7 +68,7 @@ class Hub:
         """An eventfd, readable while `ready_clients` would return something."""
     def open_client(self) -> int: ...
     def close_client(self, client: int) -> None:
-        """The call or stream broke or ended: its jobs that were not submitted with `detach` are cancelled; the others go on."""
+        """The call or stream broke or ended: its jobs are cancelled, but for those submitted with `detach`."""
     def send(self, client: int, batch: bytes) -> None:
         """`batch` is a serialized `ClientBatch`, as it came off the wire. Answers come through `take`.
 

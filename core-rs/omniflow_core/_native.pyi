@@ -40,6 +40,12 @@ def check_flow(flow: bytes) -> list[FlowProblem]:
     Raises `WireError` when the bytes are no such message.
     """
 
+def flow_version(flow: bytes) -> bytes:
+    """The version of a serialized `omniflow.v1.Flow`: a hash over all but the version itself, docs and source places.
+
+    Raises `WireError`.
+    """
+
 # --- hub: the scheduler's data path -----------------------------------------------------------------------------------
 
 @final
@@ -58,6 +64,9 @@ class Hub:
         queue_limit: int = 100_000,
         max_deadline_ms: int = 600_000,
         max_input_bytes: int = 67_108_864,
+        max_held_input_bytes: int = 2_147_483_648,
+        max_kept_result_bytes: int = 2_147_483_648,
+        client_grace_ms: int = 5_000,
         result_ttl_ms: int = 60_000,
         max_attempts: int = 3,
         heartbeat_ms: int = 1_000,
@@ -68,10 +77,12 @@ class Hub:
         """An eventfd, readable while `ready_clients` would return something."""
     def open_client(self) -> int: ...
     def close_client(self, client: int) -> None:
-        """The call or stream broke or ended: its jobs are cancelled, but for those submitted with `detach`."""
-    def send(self, client: int, batch: bytes) -> None:
+        """The call or stream broke or ended: its jobs, but for those submitted with `detach`, are cancelled after the
+        grace period, unless a client takes them over in it."""
+    def send(self, client: int, batch: bytes) -> int:
         """`batch` is a serialized `ClientBatch`, as it came off the wire. Answers come through `take`.
 
+        How many of them wait for the client: while they are many, it should not be listened to.
         Raises `WireError`, `UnknownClient`.
         """
     def ready_clients(self) -> list[int]:
@@ -85,8 +96,11 @@ class Hub:
         """The registry shows this `WorkerInfo` (new, or changed). The hub dials it. Raises `WireError`."""
     def worker_gone(self, name: str, incarnation: str) -> None:
         """The registration vanished. With a living link this changes nothing (rule 13)."""
-    def drain_worker(self, name: str) -> int:
-        """Outstanding activations. Raises `UnknownWorker`."""
+    def drain_worker(self, name: str, within_ms: int = 0) -> int:
+        """Outstanding activations; those that are left after `within_ms` (0: no limit) go on elsewhere.
+
+        Raises `UnknownWorker`.
+        """
     def cluster_status(self) -> bytes: ...
     def job_status(self, job: str) -> bytes | None: ...
     def list_jobs(self, request: bytes) -> bytes: ...

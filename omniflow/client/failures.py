@@ -23,7 +23,7 @@ def failure_of(error: grpc.aio.AioRpcError, address: str, doing: str) -> OmniFlo
                 f"{doing}: the message is over the scheduler's limit",
                 field="inputs",
                 cause=details,
-                cure="send less, or raise `max_input_bytes` of the scheduler",
+                cure="send less, or raise scheduler.limits.max_input_bytes in the cluster file",
             )
         case grpc.StatusCode.UNIMPLEMENTED | grpc.StatusCode.INVALID_ARGUMENT:
             return InvalidArgument(

@@ -1,8 +1,11 @@
 """What an operator writes to describe a cluster, checked before anything starts."""
 
 from omniflow.config.cluster import (
+    DEFAULT_LISTEN,
+    MAX_INPUT_BYTES,
     ClusterConfig,
     EtcdConfig,
+    HostPort,
     LimitsConfig,
     RestartConfig,
     RoleConfig,
@@ -17,9 +20,12 @@ from omniflow.config.load import load_cluster, parse_strict, read_mapping
 __all__ = [
     "DEFAULT_HEARTBEAT_LIMIT_S",
     "DEFAULT_HEARTBEAT_S",
+    "DEFAULT_LISTEN",
+    "MAX_INPUT_BYTES",
     "ClusterConfig",
     "ConfigError",
     "EtcdConfig",
+    "HostPort",
     "LimitsConfig",
     "RestartConfig",
     "RoleConfig",

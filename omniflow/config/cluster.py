@@ -19,6 +19,8 @@ DEFAULT_LISTEN = "127.0.0.1:7070"
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 Seconds = Annotated[float, Field(gt=0, le=30 * 24 * 3600)]
+# A job's inputs travel to workers in messages of 256 MiB at most.
+MAX_INPUT_BYTES = 250 * 1024 * 1024
 
 
 def _name(value: str) -> str:
@@ -122,9 +124,13 @@ class LimitsConfig(_Section):
     """What the scheduler allows. Names and meanings are those of the scheduler's own configuration."""
 
     queue_limit: Annotated[int, Field(ge=1)] | None = None
+    max_input_bytes: Annotated[int, Field(ge=1024, le=MAX_INPUT_BYTES)] | None = None
+    max_held_input_bytes: Annotated[int, Field(ge=1024)] | None = None
+    max_kept_result_bytes: Annotated[int, Field(ge=1024)] | None = None
     max_deadline_s: Seconds | None = None
     max_attempts: Annotated[int, Field(ge=1, le=100)] | None = None
     result_ttl_s: Seconds | None = None
+    client_grace_s: Seconds | None = None
     heartbeat_s: Seconds | None = None
     heartbeat_limit_s: Seconds | None = None
     reconnect_s: Seconds | None = None

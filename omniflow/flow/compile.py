@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from omniflow.flow.trace import Trace, TracedNode
 from omniflow.roles import PortSpec
 from omniflow.types import ValueType, to_message
 from omniflow.v1 import flow_pb2
+from omniflow_core import flow_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +39,8 @@ def compile_flow(
         end = flow_pb2.End(place=flow_pb2.End.RESULT, port=index)
         for origin in view(result.symbol).origins:
             _add_edge(message, origin, end)
-    message.version = content_hash(message)
+    message.version = flow_version(message.SerializeToString())
     return message
-
-
-def content_hash(flow: flow_pb2.Flow) -> bytes:
-    """The version of a flow: SHA-256 over all but the version itself, docs and source places."""
-    bare = flow_pb2.Flow()
-    bare.CopyFrom(flow)
-    bare.ClearField("version")
-    bare.ClearField("doc")
-    bare.ClearField("source")
-    for node in bare.nodes:
-        node.ClearField("source")
-    return hashlib.sha256(bare.SerializeToString(deterministic=True)).digest()
 
 
 def _add_node(message: flow_pb2.Flow, index: int, traced: TracedNode) -> None:

@@ -102,7 +102,8 @@ class SchedulerProcess:
     async def _end(self, edge: Edge, hub: Hub, outbox: Outbox, successor: Leader | None) -> ExitCode:
         if successor is not None:
             log.error("another scheduler leads with term %d: leaving its workers to it", successor.term)
-            hub.close(0)
+            # It waits for the hub's thread; calls are answered meanwhile.
+            await asyncio.to_thread(hub.close, 0)
             outbox.finish()
             await edge.stop(GRACE)
             return ExitCode.DRAINED
@@ -149,6 +150,9 @@ def _hub(settings: SchedulerSettings, term: int) -> Hub:
         queue_limit=settings.queue_limit,
         max_deadline_ms=_ms(settings.max_deadline_s),
         max_input_bytes=settings.max_input_bytes,
+        max_held_input_bytes=settings.max_held_input_bytes,
+        max_kept_result_bytes=settings.max_kept_result_bytes,
+        client_grace_ms=_ms(settings.client_grace_s),
         result_ttl_ms=_ms(settings.result_ttl_s),
         max_attempts=settings.max_attempts,
         heartbeat_ms=_ms(settings.heartbeat_s),

@@ -112,10 +112,15 @@ impl Control {
             self.timers.remove(&(job.timer, id));
             effects.push(Effect::Forgotten { job: id });
         }
-        if self.ended.front() == Some(&id) {
-            self.ended.pop_front();
-        } else {
-            self.ended.retain(|ended| *ended != id);
+        // Nearly always the first one.
+        if let Some(at) = self.ended.iter().position(|ended| *ended == id) {
+            self.ended.remove(at);
+        }
+    }
+
+    pub(crate) fn forget_ended(&mut self, id: JobId, effects: &mut Vec<Effect>) {
+        if self.jobs.get(&id).is_some_and(|job| job.outcome.is_ended()) {
+            self.forget(id, effects);
         }
     }
 

@@ -88,6 +88,11 @@ pub enum Event {
     ClientGone(ClientId),
     /// A call or stream ended without a word: its jobs go on for a grace period, in which a client may come back to them.
     ClientLost(ClientId),
+    /// The ended job's record and results are needed no longer.
+    Forget {
+        /// The job.
+        job: JobId,
+    },
     /// No new jobs from now on; what runs goes on.
     Close,
     /// Time has passed.

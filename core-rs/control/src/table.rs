@@ -152,6 +152,7 @@ impl Control {
             Event::Watch { job, client } => self.watch(job, client),
             Event::ClientGone(client) => self.client_gone(client, now, effects),
             Event::ClientLost(client) => self.client_lost(client, now),
+            Event::Forget { job } => self.forget_ended(job, effects),
             Event::Close => self.closed = true,
             Event::Tick => self.tick(now, effects),
         }

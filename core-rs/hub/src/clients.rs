@@ -34,6 +34,8 @@ pub(crate) enum Entry {
 #[derive(Default)]
 struct Client {
     queue: VecDeque<Entry>,
+    /// How many of the entries are events: what the queue holds in memory.
+    events: usize,
     subscriptions: FxHashSet<usize>,
     /// It has been named by `ready`, or will be, and `take` has not emptied it since.
     announced: bool,
@@ -111,6 +113,7 @@ impl Clients {
         let Some(client) = self.open.get_mut(&id) else {
             return;
         };
+        client.events += usize::from(matches!(entry, Entry::Event(_)));
         client.queue.push_back(entry);
         if !std::mem::replace(&mut client.announced, true) {
             self.ready.push(id);
@@ -121,10 +124,17 @@ impl Clients {
     pub(crate) fn pop(&mut self, id: u64) -> Option<Entry> {
         let client = self.open.get_mut(&id)?;
         let entry = client.queue.pop_front();
-        if entry.is_none() {
-            client.announced = false;
+        match &entry {
+            None => client.announced = false,
+            Some(Entry::Event(_)) => client.events -= 1,
+            Some(Entry::News(_)) => {}
         }
         entry
+    }
+
+    /// Events that wait for the client to take them; subscriptions with news are not counted, for they hold nothing.
+    pub(crate) fn unsent(&self, id: u64) -> usize {
+        self.open.get(&id).map_or(0, |client| client.events)
     }
 
     /// There was no room for all of it: it goes behind what others of the same client have to say.

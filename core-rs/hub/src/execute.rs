@@ -48,7 +48,13 @@ impl State {
                 return;
             };
             let prepared = pending.prepared;
-            let data = JobData::new(flow.graph.clone(), prepared.inputs, prepared.parameters);
+            let data = JobData::new(
+                flow.graph.clone(),
+                prepared.inputs,
+                prepared.parameters,
+                pending.fingerprint,
+            );
+            self.budgets.held_inputs += data.input_bytes();
             self.jobs.insert(job, data);
         }
         let results = self.jobs.get(&job).map_or(0, |data| data.results.len());
@@ -178,6 +184,7 @@ impl State {
         let Some(data) = self.jobs.get_mut(&job) else {
             return;
         };
+        self.budgets.held_inputs -= data.input_bytes();
         data.running = None;
         for id in &data.subscribers {
             self.clients.news(*id);
@@ -185,12 +192,11 @@ impl State {
     }
 
     fn forgotten(&mut self, job: JobId) {
-        for id in self
-            .jobs
-            .remove(&job)
-            .map(|data| data.subscribers)
-            .unwrap_or_default()
-        {
+        let Some(data) = self.jobs.remove(&job) else {
+            return;
+        };
+        self.forget_bytes(&data);
+        for id in data.subscribers {
             self.clients.news(id);
         }
     }

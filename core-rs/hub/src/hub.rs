@@ -9,6 +9,7 @@ use bytes::Bytes;
 use omniflow_control::{Code, Event, Fault, JobId, Micros};
 use omniflow_link::Address;
 use omniflow_wire::v1;
+use omniflow_wire::v1::client_message::Message as Request;
 use parking_lot::{Condvar, Mutex};
 use prost::Message;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -18,6 +19,7 @@ use crate::config::HubConfig;
 use crate::error::HubError;
 use crate::flows::NewFlow;
 use crate::state::State;
+use crate::submit::fingerprint;
 use crate::wake::Wake;
 use crate::worker_link::{Target, keep_up};
 
@@ -136,24 +138,36 @@ impl Hub {
         self.shared.turn(|state, _| state.clients.open())
     }
 
-    /// The client's call is over: its jobs that nobody else owns and that are not detached are cancelled.
+    /// The client's call is over: its jobs that nobody else owns and that are not detached are cancelled, unless somebody
+    /// takes them over in the grace period.
     pub fn close_client(&self, client: u64) {
         self.shared
             .turn(|state, now| state.close_client(client, now));
     }
 
-    /// Takes in a serialized `ClientBatch`.
-    pub fn send(&self, client: u64, batch: &[u8]) -> Result<(), HubError> {
+    /// Takes in a serialized `ClientBatch`. Returns how many answers wait for the client to take them: while they are
+    /// many, it should not be listened to.
+    pub fn send(&self, client: u64, batch: &[u8]) -> Result<usize, HubError> {
         let batch = v1::ClientBatch::decode(Bytes::copy_from_slice(batch))
             .map_err(HubError::wire("ClientBatch"))?;
+        let messages = batch.messages.into_iter().map(|message| {
+            let fingerprint = match &message.message {
+                Some(Request::Submit(request)) if !request.idempotency_key.is_empty() => {
+                    fingerprint(request)
+                }
+                _ => 0,
+            };
+            (message, fingerprint)
+        });
+        let messages: Vec<(v1::ClientMessage, u64)> = messages.collect();
         self.shared.turn(|state, now| {
             if !state.clients.is_open(client) {
                 return Err(HubError::UnknownClient(client));
             }
-            for message in batch.messages {
-                state.request(client, message, now);
+            for (message, fingerprint) in messages {
+                state.request(client, message, fingerprint, now);
             }
-            Ok(())
+            Ok(state.clients.unsent(client))
         })
     }
 
@@ -216,9 +230,11 @@ impl Hub {
             .turn(|state, _| state.worker_gone(name, incarnation));
     }
 
-    /// The worker finishes what it has and leaves. Returns its outstanding activations.
-    pub fn drain_worker(&self, name: &str) -> Result<u32, HubError> {
-        self.shared.turn(|state, now| state.drain_worker(name, now))
+    /// The worker finishes what it has and leaves; what it has not finished within the time goes on elsewhere (0: it
+    /// takes the time that it needs). Returns its outstanding activations.
+    pub fn drain_worker(&self, name: &str, within_ms: u64) -> Result<u32, HubError> {
+        self.shared
+            .turn(|state, now| state.drain_worker(name, within_ms, now))
     }
 
     /// A serialized `ClusterStatus`; the registry's part of it is the edge's to fill in.

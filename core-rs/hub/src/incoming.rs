@@ -112,6 +112,9 @@ impl State {
                     matches!(item, Item::Frame { .. }),
                     !matches!(item, Item::Frame { .. }),
                 );
+                if let Item::Frame { payload, .. } = &item {
+                    self.budgets.kept_results += payload.len();
+                }
                 if let Some(log) = data.results.get_mut(port.index()) {
                     log.push(item);
                 }

@@ -42,6 +42,7 @@ pub(crate) struct Running {
 #[derive(Debug, Default)]
 pub(crate) struct ResultLog {
     base: u64,
+    bytes: usize,
     frames: VecDeque<Bytes>,
     mark: Option<(v1::Mark, u64)>,
 }
@@ -49,17 +50,25 @@ pub(crate) struct ResultLog {
 impl ResultLog {
     pub(crate) fn push(&mut self, item: Item<Bytes>) {
         match item {
-            Item::Frame { payload, .. } => self.frames.push_back(payload),
+            Item::Frame { payload, .. } => {
+                self.bytes += payload.len();
+                self.frames.push_back(payload);
+            }
             Item::End { count } => self.mark = Some((v1::Mark::End, count)),
             Item::Closed => self.mark = Some((v1::Mark::Closed, 0)),
         }
     }
 
-    /// Drops every frame up to and with `seq`.
-    pub(crate) fn ack(&mut self, seq: u64) {
-        while self.base <= seq && self.frames.pop_front().is_some() {
+    /// Drops every frame up to and with `seq`. Returns the bytes given back.
+    pub(crate) fn ack(&mut self, seq: u64) -> usize {
+        let before = self.bytes;
+        while self.base <= seq
+            && let Some(frame) = self.frames.pop_front()
+        {
+            self.bytes -= frame.len();
             self.base += 1;
         }
+        before - self.bytes
     }
 
     /// What a reader at `cursor` sees next, and where its cursor is then. The mark counts as the frame after the last.
@@ -91,6 +100,10 @@ pub(crate) struct JobData {
     pub(crate) progress: Vec<(u32, NodeState)>,
     pub(crate) wants_progress: bool,
     pub(crate) subscribers: Vec<usize>,
+    /// Tells another request under the same idempotency key from this one sent again.
+    pub(crate) fingerprint: u64,
+    /// Some client has been told everything, to the end.
+    pub(crate) delivered: bool,
 }
 
 impl JobData {
@@ -98,6 +111,7 @@ impl JobData {
         graph: Arc<Graph>,
         inputs: Vec<InputData>,
         parameters: BTreeMap<String, v1::Value>,
+        fingerprint: u64,
     ) -> Self {
         let resolver = Resolver::with_results(graph.clone());
         Self {
@@ -115,7 +129,20 @@ impl JobData {
             progress: Vec::new(),
             wants_progress: false,
             subscribers: Vec::new(),
+            fingerprint,
+            delivered: false,
         }
+    }
+
+    /// Bytes of its inputs that are still held.
+    pub(crate) fn input_bytes(&self) -> usize {
+        let inputs = self.running.iter().flat_map(|running| &running.inputs);
+        inputs.map(InputData::bytes).sum()
+    }
+
+    /// Bytes of its results that are still kept.
+    pub(crate) fn result_bytes(&self) -> usize {
+        self.results.iter().map(|log| log.bytes).sum()
     }
 
     /// The frames of the job's inputs that a node reads, in the order in which they are sent.
@@ -144,6 +171,14 @@ impl JobData {
 }
 
 impl InputData {
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Plain(payload) => payload.len(),
+            Self::Stream(payloads) => payloads.iter().map(Bytes::len).sum(),
+            Self::Closed => 0,
+        }
+    }
+
     fn frames(&self, header: &v1::FrameHeader, frames: &mut Vec<Frame>) {
         let mark = |mark: v1::Mark, count| {
             let header = v1::FrameHeader {

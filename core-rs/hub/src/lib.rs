@@ -4,9 +4,11 @@
 //! - `state`: that state; `execute` carries out what the job table decides, `incoming` takes what workers say.
 //! - `submit` with `value_check`: whether a request fits its flow. `job_data`: inputs and results of the jobs.
 //! - `clients` with `take`: what each client still has to be told, read from cursors.
+//! - `budgets`: how many bytes the scheduler holds for its clients.
 //! - `workers`: who is known. `membership`: who joins and leaves. `worker_link`: dialling, heartbeats, death.
 //! - `flows`, `status`, `convert`: what their names say.
 
+mod budgets;
 mod clients;
 mod config;
 mod convert;
@@ -29,4 +31,5 @@ mod workers;
 pub use config::HubConfig;
 pub use convert::{job_id, job_name};
 pub use error::HubError;
+pub use flows::flow_version;
 pub use hub::Hub;

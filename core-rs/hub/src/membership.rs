@@ -91,6 +91,7 @@ impl State {
             .add(worker, Line::new(shared.clone(), peer, sender));
         self.release_held(worker, held);
         if draining {
+            self.send_drain(worker);
             return Some(worker);
         }
         let roles = info.roles.into_iter().map(|role| role.name).collect();
@@ -169,8 +170,14 @@ impl State {
             .is_some_and(|seat| seat.registered)
     }
 
-    /// The worker finishes what it has and leaves. Returns its outstanding activations.
-    pub(crate) fn drain_worker(&mut self, name: &str, now: Micros) -> Result<u32, HubError> {
+    /// The worker finishes what it has and leaves; what it has not finished within the time goes on elsewhere (0: it
+    /// takes the time that it needs). Returns its outstanding activations.
+    pub(crate) fn drain_worker(
+        &mut self,
+        name: &str,
+        within_ms: u64,
+        now: Micros,
+    ) -> Result<u32, HubError> {
         let Some(seat) = self.workers.seats.get_mut(name) else {
             let known = self.workers.seats.keys().cloned().collect();
             return Err(HubError::UnknownWorker {
@@ -182,12 +189,20 @@ impl State {
         let Some(worker) = seat.worker else {
             return Ok(0);
         };
+        self.send_drain(worker);
+        let event = match within_ms {
+            0 => Event::WorkerDraining(worker),
+            within_ms => Event::DrainWithin { worker, within_ms },
+        };
+        self.step(event, now);
+        Ok(self.control.load(worker).outstanding)
+    }
+
+    fn send_drain(&mut self, worker: WorkerId) {
         let message = v1::Drain {
             term: self.config.term,
         };
         self.workers.send(worker, link_frame(&message.into(), 0));
-        self.step(Event::WorkerDraining(worker), now);
-        Ok(self.control.load(worker).outstanding)
     }
 
     /// The worker says that it drains, on somebody else's wish.

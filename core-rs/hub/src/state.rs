@@ -4,7 +4,7 @@
 use std::mem;
 
 use omniflow_control::{
-    ClientId, Control, Effect, Event, Fault, JobId, Limits, Micros, Submission,
+    ClientId, Control, Effect, Event, Fault, JobId, Limits, Micros, Submission, key,
 };
 use omniflow_placement::policy;
 use omniflow_wire::v1;
@@ -12,6 +12,7 @@ use omniflow_wire::v1::client_message::Message as Request;
 use omniflow_wire::v1::job_event;
 use rustc_hash::FxHashMap;
 
+use crate::budgets::Budgets;
 use crate::clients::{Clients, Subscription};
 use crate::config::HubConfig;
 use crate::convert;
@@ -31,6 +32,7 @@ pub(crate) struct State {
     pub(crate) clients: Clients,
     /// The request that the job table is looking at.
     pub(crate) pending: Option<Pending>,
+    pub(crate) budgets: Budgets,
     effects: Vec<Effect>,
     /// When the timer will look next.
     armed: Micros,
@@ -41,6 +43,7 @@ pub(crate) struct Pending {
     pub(crate) client: u64,
     pub(crate) tag: u64,
     pub(crate) progress: bool,
+    pub(crate) fingerprint: u64,
     pub(crate) prepared: Prepared,
 }
 
@@ -57,6 +60,7 @@ impl State {
         let limits = Limits {
             queue_limit: config.queue_limit,
             max_deadline_ms: config.max_deadline_ms,
+            client_grace_ms: config.client_grace_ms,
             result_ttl_ms: config.result_ttl_ms,
             max_attempts: config.max_attempts,
             ..Limits::default()
@@ -69,6 +73,7 @@ impl State {
             workers: Workers::default(),
             clients: Clients::default(),
             pending: None,
+            budgets: Budgets::default(),
             effects: Vec::new(),
             armed: Micros(u64::MAX),
         })
@@ -117,30 +122,56 @@ impl State {
         (version, false)
     }
 
-    /// What a client says.
-    pub(crate) fn request(&mut self, client: u64, message: v1::ClientMessage, now: Micros) {
+    /// What a client says. The fingerprint is that of a submit.
+    pub(crate) fn request(
+        &mut self,
+        client: u64,
+        message: v1::ClientMessage,
+        fingerprint: u64,
+        now: Micros,
+    ) {
         match message.message {
-            Some(Request::Submit(request)) => self.submit(client, message.tag, request, now),
-            Some(Request::Watch(request)) => self.watch(client, message.tag, &request),
+            Some(Request::Submit(request)) => {
+                self.submit(client, message.tag, request, fingerprint, now);
+            }
+            Some(Request::Watch(request)) => self.watch(client, message.tag, &request, now),
+            Some(Request::Leave(_)) => self.step(Event::ClientGone(ClientId(client)), now),
             Some(Request::Ack(request)) => self.ack(client, message.tag, &request),
             Some(Request::Cancel(request)) => self.cancel(client, message.tag, request, now),
             None => {
                 let fault = Fault::invalid(
                     "message",
                     "the message is empty",
-                    "send a submit, watch, ack or cancel",
+                    "send a submit, watch, ack, cancel or leave",
                 );
                 self.refuse(client, message.tag, &fault);
             }
         }
     }
 
-    fn submit(&mut self, client: u64, tag: u64, mut request: v1::SubmitRequest, now: Micros) {
+    fn submit(
+        &mut self,
+        client: u64,
+        tag: u64,
+        mut request: v1::SubmitRequest,
+        fingerprint: u64,
+        now: Micros,
+    ) {
         let limit = self.config.max_input_bytes;
         let prepared = match submit::prepare(&mut request, &self.flows, &self.workers, limit) {
             Ok(prepared) => prepared,
             Err(fault) => return self.refuse(client, tag, &fault),
         };
+        let key = &request.idempotency_key;
+        let known = self.control.job_of_key(&request.tenant, key);
+        let refusal = match known.and_then(|job| Some((job, self.jobs.get(&job)?))) {
+            Some((job, data)) if data.fingerprint != fingerprint => Some(another_request(job, key)),
+            Some(_) => None,
+            None => self.over_budget(prepared.input_bytes(), now),
+        };
+        if let Some(fault) = refusal {
+            return self.refuse(client, tag, &fault);
+        }
         let submission = Submission {
             ticket: tag,
             client: ClientId(client),
@@ -155,12 +186,13 @@ impl State {
             client,
             tag,
             progress: request.progress,
+            fingerprint,
             prepared,
         });
         self.step(Event::Submit(submission), now);
     }
 
-    fn watch(&mut self, client: u64, tag: u64, request: &v1::WatchRequest) {
+    fn watch(&mut self, client: u64, tag: u64, request: &v1::WatchRequest, now: Micros) {
         let known = convert::job_id(&request.job).and_then(|id| Some((id, self.jobs.get(&id)?)));
         let Some((id, data)) = known else {
             return self.refuse(client, tag, &unknown_job(&request.job));
@@ -179,6 +211,11 @@ impl State {
             };
             cursors[port] = *seq;
         }
+        let watched = Event::Watch {
+            job: id,
+            client: ClientId(client),
+        };
+        self.step(watched, now);
         self.subscribe(client, tag, id, true, cursors, request.progress);
     }
 
@@ -226,7 +263,7 @@ impl State {
                 &Fault::invalid("port", message, "results are numbered from 0"),
             );
         };
-        log.ack(request.seq);
+        self.budgets.kept_results -= log.ack(request.seq);
     }
 
     fn cancel(&mut self, client: u64, tag: u64, request: v1::CancelRequest, now: Micros) {
@@ -249,7 +286,7 @@ impl State {
                 data.subscribers.retain(|subscriber| *subscriber != id);
             }
         }
-        self.step(Event::ClientGone(ClientId(client)), now);
+        self.step(Event::ClientLost(ClientId(client)), now);
     }
 
     pub(crate) fn refuse(&mut self, client: u64, tag: u64, fault: &Fault) {
@@ -265,8 +302,20 @@ impl State {
     }
 }
 
+fn another_request(job: JobId, key: &str) -> Fault {
+    let job = convert::job_name(job);
+    let message =
+        format!("idempotency key {key:?} was given with another request, that of job {job}");
+    let cure =
+        "give every request a key of its own; the same one only to send the same request again";
+    Fault::invalid("idempotency_key", message, cure)
+}
+
 fn unknown_job(name: &str) -> Fault {
     let message = format!("no job {name:?} is known here");
-    let cure = "it never was, or it ended longer ago than results are kept (result_ttl in the cluster file)";
+    let cure = format!(
+        "it never was, or it ended longer ago than results are kept ({})",
+        key("result_ttl_s")
+    );
     Fault::new(omniflow_control::Code::UnknownJob, message, cure).field("job")
 }

@@ -1,6 +1,6 @@
 //! Writing a client's events, from cursors, in the order: accepted, progress, result frames, end.
 
-use omniflow_control::{Job, Outcome};
+use omniflow_control::{Job, Outcome, key};
 use omniflow_wire::v1;
 use omniflow_wire::v1::job_event::Event;
 use prost::Message;
@@ -95,6 +95,9 @@ impl State {
                 self.clients.unsubscribe(id);
                 if let Some(data) = self.jobs.get_mut(&job) {
                     data.subscribers.retain(|subscriber| *subscriber != id);
+                    if !std::mem::replace(&mut data.delivered, true) {
+                        self.budgets.delivered.push_back(job);
+                    }
                 }
             }
         }
@@ -140,7 +143,7 @@ impl Subscription {
         let error = v1::Error {
             code: v1::ErrorCode::UnknownJob.into(),
             message: "the job ended, and its results are no longer kept".to_owned(),
-            cure: "read events sooner, or raise result_ttl in the cluster file".to_owned(),
+            cure: format!("read events sooner, or raise {}", key("result_ttl_s")),
             ..Default::default()
         };
         self.write_end(

@@ -114,6 +114,14 @@ async fn reach_again(shared: &Shared, target: &Target, cause: &str) -> Result<Es
     }
 }
 
+/// Inputs are bounded where jobs are admitted: a worker that is slow to take them is not a dead one.
+fn unbounded() -> LinkConfig {
+    LinkConfig {
+        max_queued_bytes: usize::MAX,
+        ..LinkConfig::default()
+    }
+}
+
 async fn reach(shared: &Shared, target: &Target) -> Result<Established, Unreached> {
     let started = Instant::now();
     let socket = dial(&target.addresses, PATIENCE).await.map_err(|error| {
@@ -123,7 +131,7 @@ async fn reach(shared: &Shared, target: &Target) -> Result<Established, Unreache
             Unreached::Silent(error.to_string())
         }
     })?;
-    let (sender, mut reader) = open(socket, LinkConfig::default());
+    let (sender, mut reader) = open(socket, unbounded());
     let guard = Guard(sender);
     let hello = v1::Hello {
         protocol: PROTOCOL,

@@ -14,6 +14,7 @@ use omniflow_wire::v1;
 use omniflow_wire::v1::ErrorCode;
 use omniflow_wire::v1::client_message::Message as Request;
 use omniflow_wire::v1::job_event::Event;
+use prost::Message;
 
 #[test]
 fn overload_is_refused_at_once_with_a_hint() {
@@ -61,7 +62,10 @@ fn a_key_seen_before_returns_the_same_job() {
 
 #[test]
 fn a_vanished_client_takes_its_jobs_along_unless_they_are_detached() {
-    let (cluster, news) = hanging(config());
+    let (cluster, news) = hanging(HubConfig {
+        client_grace_ms: 100,
+        ..config()
+    });
     let mut client = cluster.client();
     client.submit(v1::SubmitRequest {
         idempotency_key: "k".to_owned(),
@@ -93,6 +97,74 @@ fn a_vanished_client_takes_its_jobs_along_unless_they_are_detached() {
     cluster.client().cancel(&detached);
     wait_for(&news, "cancelled");
     cluster.assert_clean();
+}
+
+#[test]
+fn a_client_that_comes_back_in_time_finds_its_job_running() {
+    let (cluster, news) = hanging(HubConfig {
+        client_grace_ms: 500,
+        ..config()
+    });
+    let mut client = cluster.client();
+    client.submit(request());
+    let (job, _) = client.accepted();
+    wait_for(&news, "started");
+    client.close();
+    let mut back = cluster.client();
+    let watch = v1::WatchRequest {
+        job: job.clone(),
+        ..Default::default()
+    };
+    back.send(1, Request::Watch(watch));
+    back.accepted();
+    assert!(
+        news.recv_timeout(Duration::from_millis(700)).is_err(),
+        "the grace is over, and it is theirs"
+    );
+    back.send(2, Request::Leave(v1::Leave {}));
+    wait_for(&news, "cancelled");
+    assert_eq!(back.failure().code(), ErrorCode::Cancelled);
+    cluster.assert_clean();
+}
+
+#[test]
+fn a_key_seen_before_with_another_request_is_refused() {
+    let cluster = served(config());
+    let keyed = || v1::SubmitRequest {
+        idempotency_key: "k".to_owned(),
+        ..request()
+    };
+    let mut client = cluster.client();
+    client.submit(keyed());
+    let (job, _) = client.accepted();
+    client.rest();
+    let mut other = keyed();
+    other.inputs[0].frames = vec![common::text("something else")];
+    client.submit(other);
+    let error = client.refused();
+    assert_eq!(
+        (error.code(), &*error.field),
+        (ErrorCode::InvalidArgument, "idempotency_key")
+    );
+    assert!(error.message.contains(&job));
+}
+
+#[test]
+fn answers_that_nobody_takes_are_counted() {
+    let cluster = served(config());
+    let client = cluster.client();
+    let ack = v1::ClientMessage {
+        tag: 1,
+        message: Some(Request::Ack(v1::AckRequest::default())),
+    };
+    let batch = v1::ClientBatch {
+        messages: vec![ack; 10],
+    };
+    let batch = batch.encode_to_vec();
+    assert_eq!(cluster.hub.send(client.number, &batch).unwrap(), 10);
+    assert_eq!(cluster.hub.send(client.number, &batch).unwrap(), 20);
+    while !cluster.hub.take(client.number, 1 << 20).is_empty() {}
+    assert_eq!(cluster.hub.send(client.number, &batch).unwrap(), 10);
 }
 
 #[test]

@@ -244,7 +244,7 @@ fn a_draining_worker_finishes_what_it_has_and_gets_nothing_new() {
     client.submit(request());
     client.accepted();
     news.recv_timeout(Duration::from_secs(10)).unwrap();
-    assert_eq!(cluster.hub.drain_worker("old").unwrap(), 1);
+    assert_eq!(cluster.hub.drain_worker("old", 0).unwrap(), 1);
     cluster.worker("new", &["speak"], |activation| work(&activation));
     cluster.until_ready(2);
     let mut other = cluster.client();
@@ -266,7 +266,7 @@ fn a_draining_worker_finishes_what_it_has_and_gets_nothing_new() {
     assert!(
         cluster
             .hub
-            .drain_worker("old")
+            .drain_worker("old", 0)
             .unwrap_err()
             .to_string()
             .contains("new, reader")

@@ -32,6 +32,9 @@ impl Hub {
         queue_limit = 100_000,
         max_deadline_ms = 600_000,
         max_input_bytes = 67_108_864,
+        max_held_input_bytes = 2_147_483_648,
+        max_kept_result_bytes = 2_147_483_648,
+        client_grace_ms = 5_000,
         result_ttl_ms = 60_000,
         max_attempts = 3,
         heartbeat_ms = 1_000,
@@ -47,6 +50,9 @@ impl Hub {
         queue_limit: usize,
         max_deadline_ms: u64,
         max_input_bytes: usize,
+        max_held_input_bytes: usize,
+        max_kept_result_bytes: usize,
+        client_grace_ms: u64,
         result_ttl_ms: u64,
         max_attempts: u32,
         heartbeat_ms: u64,
@@ -60,6 +66,9 @@ impl Hub {
             queue_limit,
             max_deadline_ms,
             max_input_bytes,
+            max_held_input_bytes,
+            max_kept_result_bytes,
+            client_grace_ms,
             result_ttl_ms,
             max_attempts,
             heartbeat: Duration::from_millis(heartbeat_ms),
@@ -86,8 +95,8 @@ impl Hub {
         py.detach(|| self.0.close_client(client));
     }
 
-    /// Takes in a serialized `ClientBatch`.
-    fn send(&self, py: Python<'_>, client: u64, batch: &[u8]) -> PyResult<()> {
+    /// Takes in a serialized `ClientBatch`; returns how many answers wait for the client.
+    fn send(&self, py: Python<'_>, client: u64, batch: &[u8]) -> PyResult<usize> {
         py.detach(|| self.0.send(client, batch))
             .map_err(errors::hub)
     }
@@ -126,8 +135,10 @@ impl Hub {
     }
 
     /// The worker finishes what it has and leaves; returns its outstanding activations.
-    fn drain_worker(&self, py: Python<'_>, name: &str) -> PyResult<u32> {
-        py.detach(|| self.0.drain_worker(name)).map_err(errors::hub)
+    #[pyo3(signature = (name, within_ms = 0))]
+    fn drain_worker(&self, py: Python<'_>, name: &str, within_ms: u64) -> PyResult<u32> {
+        py.detach(|| self.0.drain_worker(name, within_ms))
+            .map_err(errors::hub)
     }
 
     /// A serialized `ClusterStatus`.

@@ -536,7 +536,7 @@ pub struct SubmitRequest {
     /// send NodeProgress events too
     #[prost(bool, tag = "9")]
     pub progress: bool,
-    /// the job goes on when this call or stream breaks
+    /// the job goes on when this call or stream is over, however that comes
     #[prost(bool, tag = "10")]
     pub detach: bool,
 }
@@ -558,7 +558,7 @@ pub struct ClientMessage {
     /// chosen by the client; answers carry it
     #[prost(uint64, tag = "1")]
     pub tag: u64,
-    #[prost(oneof = "client_message::Message", tags = "2, 3, 4, 5")]
+    #[prost(oneof = "client_message::Message", tags = "2, 3, 4, 5, 6")]
     pub message: ::core::option::Option<client_message::Message>,
 }
 /// Nested message and enum types in `ClientMessage`.
@@ -573,8 +573,13 @@ pub mod client_message {
         Ack(super::AckRequest),
         #[prost(message, tag = "5")]
         Cancel(super::CancelRequest),
+        #[prost(message, tag = "6")]
+        Leave(super::Leave),
     }
 }
+/// Goodbye: the jobs that this stream has submitted or taken over are cancelled, but for those with `detach`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Leave {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EventBatch {
     #[prost(message, repeated, tag = "1")]

@@ -31,7 +31,14 @@ PATIENCE_S = 20.0
 LOOK_EVERY_S = 0.02
 
 # Short, so that a silent worker is dead within the second, and long enough for a busy machine.
-LIMITS = {"heartbeat_s": 0.2, "heartbeat_limit_s": 1.5, "reconnect_s": 0.4, "queue_limit": 24, "max_deadline_s": 25.0}
+LIMITS = {
+    "heartbeat_s": 0.2,
+    "heartbeat_limit_s": 1.5,
+    "reconnect_s": 0.4,
+    "client_grace_s": 1.0,
+    "queue_limit": 24,
+    "max_deadline_s": 25.0,
+}
 
 
 @dataclass(frozen=True)

@@ -273,3 +273,45 @@ fn a_draining_worker_finishes_what_it_has_and_gets_nothing_new() {
     );
     cluster.assert_clean();
 }
+
+#[test]
+fn what_a_draining_worker_has_not_done_in_its_time_goes_on_elsewhere_and_it_leaves() {
+    let cluster = Cluster::new(config());
+    let (told, news) = channel();
+    cluster.worker("reader", &["read"], |activation| work(&activation));
+    let old = cluster.worker("old", &["speak"], move |activation| {
+        told.send(()).unwrap();
+        hang(&activation);
+    });
+    cluster.until_ready(2);
+    let mut client = cluster.client();
+    client.submit(request());
+    client.accepted();
+    news.recv_timeout(Duration::from_secs(10)).unwrap();
+    cluster.worker("new", &["speak"], |activation| work(&activation));
+    cluster.until_ready(3);
+    cluster.hub.drain_worker("old", 100).unwrap();
+    let (frames, end) = client.rest();
+    assert_eq!(
+        (words(&frames).join(" "), end.error),
+        ("HOW ARE YOU".to_owned(), None)
+    );
+    assert!(old.node.wait_drained(Duration::from_secs(10)));
+    cluster.assert_clean();
+}
+
+#[test]
+fn a_worker_that_was_to_drain_while_it_could_not_be_reached_is_told_once_it_can() {
+    let cluster = Cluster::new(config());
+    let address = cluster.address("late");
+    let info = cluster.info("late", &["read"], vec![address.clone()]);
+    cluster.hub.worker_seen(&info.encode_to_vec()).unwrap();
+    cluster.hub.drain_worker("late", 0).unwrap();
+    let node_config = omniflow_node::NodeConfig {
+        cluster: "test".to_owned(),
+        retention_bytes: 1 << 20,
+        heartbeat_limit: Duration::from_secs(10),
+    };
+    let node = omniflow_node::Node::new(&info, &[address.parse().unwrap()], &node_config).unwrap();
+    assert!(node.wait_drained(Duration::from_secs(10)));
+}

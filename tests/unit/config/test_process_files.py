@@ -11,7 +11,9 @@ from omniflow.config import WorkerConfig as WorkerSection
 from omniflow.launch.plan import Plan, make_plan, write_files
 from omniflow.launch.told import write_told
 from omniflow_scheduler.config import SchedulerSettings
+from omniflow_workers.addresses import advertised
 from omniflow_workers.config import WorkerConfig
+from omniflow_workers.host import resolve_roles
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs" / "clusters.md"
@@ -41,6 +43,13 @@ def test_the_file_in_the_docs_is_valid_and_shows_every_key(tmp_path: Path) -> No
     assert set(content["workers"][0]) == {field.alias or name for name, field in WorkerSection.model_fields.items()}
     assert set(content) == set(ClusterConfig.model_fields)
     assert set(content["scheduler"]) == set(type(ClusterConfig.model_fields["scheduler"].default).model_fields)
+
+
+def test_the_file_of_a_worker_on_another_machine_in_the_docs_is_valid() -> None:
+    shown = re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    worker = WorkerConfig.model_validate(yaml.safe_load(shown[1]))
+    assert advertised(["tcp:0.0.0.0:7100"], worker.advertise) == ["tcp:gpu2.example.org:7100"]
+    assert resolve_roles(worker.roles)[0].name == "llm"
 
 
 def test_what_is_not_set_is_left_to_the_process(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def messages(asked: Asked) -> list[dict[str, str]]:
     """The conversation. The context comes first: a second question about it then begins with the same tokens."""
     content = asked.question
     if context := asked.context.strip():
-        content = f"{context}\n\nAnswer from the text above: {asked.question}"
+        content = f"{context}\n\n{asked.question}"
     system = [{"role": "system", "content": asked.system}] if asked.system else []
     return [*system, {"role": "user", "content": content}]
 

@@ -6,6 +6,7 @@
 //! - `clients` with `take`: what each client still has to be told, read from cursors.
 //! - `budgets`: how many bytes the scheduler holds for its clients.
 //! - `workers`: who is known. `membership`: who joins and leaves. `worker_link`: dialling, heartbeats, death.
+//!   `unreachable`: a worker that another one cannot reach.
 //! - `flows`, `status`, `convert`: what their names say.
 
 mod budgets;
@@ -23,6 +24,7 @@ mod state;
 mod status;
 mod submit;
 mod take;
+mod unreachable;
 mod value_check;
 mod wake;
 mod worker_link;

@@ -145,6 +145,7 @@ impl State {
             return;
         };
         line.abort();
+        self.suspicions.forget(worker);
         let completed = self.control.worker(worker).map_or(0, |view| view.completed);
         if let Some(seat) = self
             .workers

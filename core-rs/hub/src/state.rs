@@ -20,6 +20,7 @@ use crate::error::HubError;
 use crate::flows::{Flows, NewFlow};
 use crate::job_data::JobData;
 use crate::submit::{self, Prepared};
+use crate::unreachable::Suspicions;
 use crate::workers::Workers;
 
 /// See the module.
@@ -33,6 +34,7 @@ pub(crate) struct State {
     /// The request that the job table is looking at.
     pub(crate) pending: Option<Pending>,
     pub(crate) budgets: Budgets,
+    pub(crate) suspicions: Suspicions,
     effects: Vec<Effect>,
     /// When the timer will look next.
     armed: Micros,
@@ -74,6 +76,7 @@ impl State {
             clients: Clients::default(),
             pending: None,
             budgets: Budgets::default(),
+            suspicions: Suspicions::default(),
             effects: Vec::new(),
             armed: Micros(u64::MAX),
         })

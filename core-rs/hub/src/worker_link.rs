@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::flows::link_frame;
 use crate::hub::Shared;
+use crate::unreachable::FIRST_QUESTION;
 
 /// How long one address may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -242,7 +243,7 @@ fn hand_over(
             LinkMessage::Ping(ping) => {
                 let _ = sender.send(link_frame(&v1::Pong { nonce: ping.nonce }.into(), 0));
             }
-            LinkMessage::Pong(_) => {}
+            LinkMessage::Pong(pong) if pong.nonce < FIRST_QUESTION => {}
             other => messages.push(other),
         }
     }

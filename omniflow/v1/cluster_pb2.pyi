@@ -498,7 +498,7 @@ class DrainRequest(_message.Message):
     TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     worker: _builtins.str
     timeout_ms: _builtins.int
-    """0: until the last job has ended"""
+    """what it has not finished by then goes on elsewhere; 0: it finishes all"""
     def __init__(
         self,
         *,

@@ -315,3 +315,44 @@ fn a_worker_that_was_to_drain_while_it_could_not_be_reached_is_told_once_it_can(
     let node = omniflow_node::Node::new(&info, &[address.parse().unwrap()], &node_config).unwrap();
     assert!(node.wait_drained(Duration::from_secs(10)));
 }
+
+#[test]
+fn words_that_the_client_has_are_not_contradicted_by_a_method_that_draws_anew() {
+    let cluster = Cluster::new(config());
+    let mut flow = common::flow();
+    flow.name = "drawn".to_owned();
+    for node in &mut flow.nodes {
+        node.options = Some(v1::NodeOptions {
+            deterministic: false,
+            ..Default::default()
+        });
+    }
+    cluster.hub.put_flow(&flow.encode_to_vec()).unwrap();
+    cluster.worker("reader", &["read"], |activation| work(&activation));
+    let doomed = cluster.worker("doomed", &["speak"], move |activation| {
+        activation
+            .emit("output", vec![common::text("HOW")])
+            .unwrap();
+        hang(&activation);
+    });
+    cluster.until_ready(2);
+    let mut client = cluster.client();
+    client.submit(v1::SubmitRequest {
+        flow: "drawn".to_owned(),
+        ..request()
+    });
+    client.accepted();
+    assert!(matches!(
+        client.next(),
+        v1::job_event::Event::Frame(frame) if common::read_text(&frame.payload) == "HOW"
+    ));
+    cluster.worker("heir", &["speak"], |activation| work(&activation));
+    cluster.until_ready(3);
+    doomed.kill();
+    let error = client.failure();
+    assert_eq!(
+        (error.code(), &*error.node),
+        (ErrorCode::NotReplayable, "speak.run")
+    );
+    cluster.assert_clean();
+}

@@ -1158,7 +1158,7 @@ pub struct RegisterFlowResponse {
 pub struct DrainRequest {
     #[prost(string, tag = "1")]
     pub worker: ::prost::alloc::string::String,
-    /// 0: until the last job has ended
+    /// what it has not finished by then goes on elsewhere; 0: it finishes all
     #[prost(uint64, tag = "2")]
     pub timeout_ms: u64,
 }

@@ -22,6 +22,8 @@ from omniflow_workers.version import VERSION
 
 log = logging.getLogger(__name__)
 
+# etcd may start together with us, on a machine that has much else to do.
+REGISTER_WITHIN_S = 60.0
 # How long methods have to notice that their job is over.
 LAST_WORDS_S = 5.0
 
@@ -77,17 +79,19 @@ def run(config: WorkerConfig, cache: Path) -> None:
         for role in loaded
         for thread in serve(role, node.ready(role.name), leaving.because_of, config.stuck_after_s)
     ]
+    registration = Registration(
+        config.etcd, config.cluster, info, on_taken=lambda error: leaving.because("the name is taken", error)
+    )
     try:
-        with Registration(
-            config.etcd, config.cluster, info, on_taken=lambda error: leaving.because("the name is taken", error)
-        ):
-            leaving.serving = True
-            _watch_drain(node, leaving)
-            log.info("worker %s serves %s", config.name, ", ".join(role.name for role in loaded))
-            leaving.wait()
-            log.info("worker %s leaves: %s", config.name, leaving.reason)
-            _drain(node, config, leaving)
+        registration.start(REGISTER_WITHIN_S)
+        leaving.serving = True
+        _watch_drain(node, leaving)
+        log.info("worker %s serves %s", config.name, ", ".join(role.name for role in loaded))
+        leaving.wait()
+        log.info("worker %s leaves: %s", config.name, leaving.reason)
+        _drain(node, config, leaving)
     finally:
+        registration.close()
         _stop(node, threads, loaded, 0.0 if leaving.quick else LAST_WORDS_S)
     if leaving.failure is not None:
         raise leaving.failure

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -31,7 +32,12 @@ class Shell:
         self.folder = folder
         self.run = folder / ".omniflow"
         text = (EXAMPLE / "cluster.yaml").read_text().replace("127.0.0.1:7070", f"127.0.0.1:{free_port('127.0.0.1')}")
-        (folder / "cluster.yaml").write_text(text)
+        # One worker as it would be for other machines: on a wildcard, known by a name.
+        (folder / "cluster.yaml").write_text(
+            text.replace(
+                "- name: second\n", "- name: second\n    listen: ['tcp:0.0.0.0:0']\n    advertise: localhost\n"
+            )
+        )
         for name in ("trivial_flow.py", "trivial_roles.py"):
             (folder / name).write_text((EXAMPLE / name).read_text())
 
@@ -105,6 +111,9 @@ def test_status_shows_processes_and_ready_workers(shell: Shell) -> None:
         *("etcd", "scheduler", "first", "second", "third")
     ]
     assert status["local"]["ready"]
+    addresses = {w["info"]["name"]: w["info"]["addresses"] for w in status["cluster"]["workers"]}
+    assert re.fullmatch(r"tcp:localhost:[1-9]\d*", addresses["second"][0])
+    assert addresses["first"][0].startswith("unix:")
     for_people = shell.type("status")
     assert "supervisor" in for_people.stdout
     assert "third" in for_people.stdout

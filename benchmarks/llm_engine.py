@@ -100,7 +100,9 @@ def theirs(new: int) -> Measure:
         started = time.perf_counter()
         with torch.inference_mode():
             found = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=new, do_sample=False)
-        return (int(found.shape[1]) - ids.shape[1]) / (time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        generated = int(found.shape[1]) - ids.shape[1]
+        return Measured(generated / seconds, generated)
 
     return measure
 

@@ -107,17 +107,23 @@ class PuppetCluster:
 
     async def until_settled(self, client: Client) -> None:
         """Until every worker that has not been drained is ready, and nothing runs."""
+        await self.until_ready(client)
+        await self.until_status(
+            client, lambda status: not status.jobs_running and not status.jobs_waiting, "no job runs or waits"
+        )
+
+    async def until_ready(self, client: Client) -> None:
+        """Until every worker that has not been drained is ready."""
         names = {
             process.name
             for process in self.state.processes
             if process.kind == "worker" and process.state is not ProcessState.LEFT
         }
 
-        def settled(status: ClusterStatus) -> bool:
-            ready = {worker.info.name for worker in status.workers if worker.state == WorkerStatus.READY}
-            return names == ready and not status.jobs_running and not status.jobs_waiting
+        def ready(status: ClusterStatus) -> bool:
+            return names == {worker.info.name for worker in status.workers if worker.state == WorkerStatus.READY}
 
-        await self.until_status(client, settled, "every worker ready and no job")
+        await self.until_status(client, ready, "every worker is ready")
 
 
 def write_cluster(folder: Path, workers: Sequence[dict[str, Any]], **more: Any) -> PuppetCluster:

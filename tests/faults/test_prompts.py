@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from omniflow.client import Client, Job
+from omniflow.client import Client, Job, SyncClient
 from omniflow.errors import Cancelled, InvalidArgument
 from tests.cluster_fixtures.cluster import PuppetCluster, running, write_cluster
 
@@ -30,10 +30,11 @@ async def asker(cluster: PuppetCluster) -> AsyncIterator[Client]:
         yield connected
 
 
-@pytest.fixture
-async def answer(asker: Client) -> str:
+@pytest.fixture(scope="module")
+def answer(cluster: PuppetCluster) -> str:
     """What the model says when nobody disturbs it."""
-    return await text_of(await asker.submit("asked", {"question": QUESTION}))
+    with SyncClient(cluster.address) as client:
+        return "".join(client.submit("asked", {"question": QUESTION}).result()["result"])
 
 
 async def text_of(job: Job) -> str:

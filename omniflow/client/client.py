@@ -14,11 +14,11 @@ import grpc.aio
 
 from omniflow.client.address import Dialer, Finder, FixedAddress, LeaderAddress
 from omniflow.client.exchange import FAREWELL_S, Exchange
-from omniflow.client.failures import failure_of, has_error
+from omniflow.client.failures import failure_of, has_error, unknown_flow
 from omniflow.client.job import Job
-from omniflow.client.signature import Compilable, Signature, encode_parameters, encode_untyped
+from omniflow.client.signature import Compilable, Signature, encode_parameters
 from omniflow.client.solo import SoloSubmit
-from omniflow.errors import InternalError, InvalidArgument, OmniFlowError, UnknownFlow
+from omniflow.errors import InternalError, InvalidArgument, OmniFlowError
 from omniflow.v1 import cluster_pb2, job_pb2
 from omniflow.v1.cluster_pb2_grpc import ClusterServiceStub
 from omniflow.v1.flow_pb2 import Flow
@@ -118,7 +118,7 @@ class Client:
             progress=progress,
             detach=detach,
         )
-        if signature is not None and not isinstance(flow, str):
+        if not isinstance(flow, str):
             request.flow_version = signature.version
         job = Job(self, signature)
         if request.ByteSize() > SOLO_BYTES:
@@ -216,32 +216,21 @@ class Client:
             self._signatures[flow, each.version] = self._signatures[flow, b""] = signature
         known = self._signatures.get((flow, version))
         if known is None:
-            names = ", ".join(sorted(each.name for each in await self.flows())) or "none"
-            raise UnknownFlow(
-                f"no flow {flow!r} is registered in that version; registered are: {names}",
-                field="flow",
-                cure="name one of them, or register it: `await client.register_flow(...)`",
-            )
+            raise unknown_flow(flow, [each.name for each in await self.flows()], version=version)
         return known
 
-    async def _signature_for(self, flow: str | Compilable) -> Signature | None:
-        """None when the scheduler does not know the flow: it will refuse the job in its own words."""
+    async def _signature_for(self, flow: str | Compilable) -> Signature:
         if not isinstance(flow, str):
             if flow not in self._registered:
                 version = await self.register_flow(flow)
                 self._registered[flow] = self._signatures[flow.name, version]
             return self._registered[flow]
-        try:
-            return await self.signature_of(flow, b"")
-        except UnknownFlow:
-            return None
+        return await self.signature_of(flow, b"")
 
     async def _encoded(
-        self, flow: str | Compilable, signature: Signature | None, inputs: Mapping[str, Any]
+        self, flow: str | Compilable, signature: Signature, inputs: Mapping[str, Any]
     ) -> Sequence[job_pb2.Input]:
         """Inputs that do not fit are tried on the newest version before they are called wrong: it may be new."""
-        if signature is None:
-            return encode_untyped(inputs)
         try:
             return signature.encode(inputs)
         except InvalidArgument:

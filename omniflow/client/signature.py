@@ -54,11 +54,6 @@ class Signature:
         ]
 
 
-def encode_untyped(inputs: Mapping[str, Any]) -> list[Input]:
-    """Of a flow that nobody described: the scheduler will say what is wrong."""
-    return [Input(name=name, frames=[encode(value, field=name)]) for name, value in inputs.items() if value is not None]
-
-
 def encode_parameters(parameters: Mapping[str, Any]) -> dict[str, Value]:
     """By "node.parameter"."""
     return {name: Value.FromString(encode(value, field=name)) for name, value in parameters.items()}

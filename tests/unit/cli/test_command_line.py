@@ -152,4 +152,4 @@ def test_down_takes_the_cluster_file_as_argument_or_as_option(tmp_path: Path) ->
         assert "unknown key 'schedulr'" in done.stderr
     done = _omniflow(tmp_path, "down", "one.yaml", "--cluster", "other.yaml")
     assert done.returncode == ExitCode.USAGE
-    assert "name more than one cluster" in done.stderr
+    assert "name two clusters" in done.stderr

@@ -67,7 +67,7 @@ def _span(activation: job_pb2.ActivationReport, jct_us: int) -> Span:
     )
 
 
-def _outcome(state: job_pb2.NodeProgress.State) -> str:
+def _outcome(state: "job_pb2.NodeProgress.State.ValueType") -> str:
     """A job ends with its last result: what a node had yet to say by then is in no report."""
     match state:
         case job_pb2.NodeProgress.DONE:

@@ -11,7 +11,16 @@ from weakref import WeakKeyDictionary
 from omniflow.errors import InvalidArgument
 from omniflow.roles.method import MethodOptions, options_of
 from omniflow.roles.role import Role
-from omniflow.types import BadAnnotation, Kind, ValueType, has_stream_field, is_record, resolve_hints, to_message, value_type
+from omniflow.types import (
+    BadAnnotation,
+    Kind,
+    ValueType,
+    has_stream_field,
+    is_record,
+    resolve_hints,
+    to_message,
+    value_type,
+)
 from omniflow.v1 import cluster_pb2, flow_pb2
 
 RESULT = "result"

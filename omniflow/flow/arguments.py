@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,13 +42,14 @@ class _Binder:
 
     def bind(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Bound:
         given = self._by_name(arguments, named)
-        for name, value in self._spread(given).items():
+        spread = self._spread(given)
+        for name, value in spread.items():
             port, parameter = self._spec.input(name), self._spec.parameter(name)
             if port is not None:
                 self._feed(port, settle(self._trace, value, self._source))
             elif parameter is not None:
                 self._set(parameter, value)
-        self._missing(given)
+        self._missing(given.keys() | spread.keys())
         if not self._bound.feeds and not self._bound.mistaken:
             self._report(
                 "node-without-input",
@@ -191,12 +193,19 @@ class _Binder:
         else:
             self._bound.constants[name] = value
 
-    def _missing(self, given: dict[str, Any]) -> None:
+    def _missing(self, given: Set[str]) -> None:
         if self._bound.mistaken:
             return  # a misspelt argument would be reported twice
         wanted: list[PortSpec | ParameterSpec] = [*self._spec.inputs, *self._spec.parameters]
+        absent = [name for name in self._spec.bundles if name not in given]
+        for name in absent:
+            self._report(
+                "missing-argument",
+                f"`{self._node}` lacks its input `{name}` ({self._spec.bundles[name].__name__})",
+                f"pass `{name}=...`; its signature: {self._signature()}",
+            )
         for each in wanted:
-            if each.required and each.name not in given:
+            if each.required and each.name not in given and each.name.partition(".")[0] not in absent:
                 kind = "input" if isinstance(each, PortSpec) else "parameter"
                 self._report(
                     "missing-argument",
@@ -205,7 +214,11 @@ class _Binder:
                 )
 
     def _signature(self) -> str:
-        shown = [f"{port.name}: {port.type}" for port in self._spec.inputs]
+        bundles = {name: bundle.__name__ for name, bundle in self._spec.bundles.items()}
+        shown = [
+            f"{port.name}: {port.type}" for port in self._spec.inputs if port.name.partition(".")[0] not in bundles
+        ]
+        shown += [f"{name}: {bundle}" for name, bundle in bundles.items()]
         shown += [f"{each.name}: {each.type}" for each in self._spec.parameters]
         return f"{self._spec.name}({', '.join(shown)})"
 

@@ -111,7 +111,8 @@ class _Looper:
             nexts = {name: self._next(made, name, states[name]) for name in starts} if made else {}
             until = self._flag(made)
             emits = [self._emitted(made, name) for name in self._emit]
-        if made is None or until is None or None in emits or any(name not in made for name in starts):
+        known = [symbol for symbol in emits if symbol is not None]
+        if made is None or until is None or len(known) < len(emits) or any(name not in made for name in starts):
             return self._mistaken_as(start)
         trace.feed_back(node, [(f"next.{name}", symbol) for name, symbol in nexts.items()])
         trace.feed_back(node, [("until", until)])
@@ -123,8 +124,8 @@ class _Looper:
             for name in starts
         }
         streams = []
-        for name, symbol in zip(self._emit, emits, strict=True):
-            type = view(symbol).type if symbol is not None else None
+        for name, symbol in zip(self._emit, known, strict=True):
+            type = view(symbol).type
             label = f"`{name}` of every round of {self._name}"
             streams.append(trace.output(node, type and type.streamed(), label, maybe=maybe))
         if not self._emit:

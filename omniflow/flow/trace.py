@@ -48,7 +48,7 @@ class RoleNode(TracedNode):
     settings: NodeSettings = field(default_factory=NodeSettings)
 
     def fed_by(self) -> list[Symbol]:
-        return [*self.feeds.values(), *([self.gate] if self.gate else [])]
+        return [*self.feeds.values(), *([self.gate] if self.gate is not None else [])]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -60,7 +60,7 @@ class ControlNode(TracedNode):
 
     def fed_by(self) -> list[Symbol]:
         fed = [symbol for _, symbol in self.inputs if symbol is not None]
-        return [*fed, *([self.gate] if self.gate else [])]
+        return [*fed, *([self.gate] if self.gate is not None else [])]
 
 
 class Trace:
@@ -181,7 +181,7 @@ class Trace:
     def _check_keys(self, node: TracedNode, feeds: Sequence[tuple[Symbol, bool]]) -> None:
         """What runs once per key has to read something of that key."""
         scope = node.region.scope
-        fed = [symbol for symbol, _ in feeds] + ([node.gate] if node.gate else [])
+        fed = [symbol for symbol, _ in feeds] + ([node.gate] if node.gate is not None else [])
         if scope.kind == "flow" or any(_scope_of(symbol) in (scope, None) for symbol in fed):
             return
         what, often = ("state", "round") if scope.kind == "loop" else ("item", "item")

@@ -78,7 +78,7 @@ def admit(trace: Trace, value: Any, source: Source, used: str) -> Symbol | None:
     if isinstance(value, ParameterSymbol):
         trace.problem(
             "parameter-as-input",
-            f"{used} {seen.label}, a constant of each job, which only parameters of roles' methods take",
+            f"{used} gets {seen.label}, a constant of each job, which only parameters of roles' methods take",
             "declare it as Text (or a @record) to make it an input of the flow",
             source,
         )

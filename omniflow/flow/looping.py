@@ -11,7 +11,7 @@ from omniflow.errors import Source
 from omniflow.flow.admission import admit, recording, settle
 from omniflow.flow.control import Loop
 from omniflow.flow.region import Region
-from omniflow.flow.symbol import Symbol, view
+from omniflow.flow.symbol import Symbol, origins_of, view
 from omniflow.flow.trace import Trace
 from omniflow.roles.description import bundle_values, is_bundle
 from omniflow.types import Kind, Stream, ValueType
@@ -88,7 +88,7 @@ class _Looper:
         self._emit = (emit,) if isinstance(emit, str) else emit
         self._one_stream = isinstance(emit, str)
         self._max_rounds = max_rounds
-        self._name = f"loop `{getattr(body, '__name__', 'body')}`"
+        self._name = f"loop `{getattr(body, '__name__', repr(body))}`"
 
     def run(self, start: Any) -> Any:
         if not self._sensible():
@@ -117,11 +117,17 @@ class _Looper:
         trace.feed_back(node, [(f"next.{name}", symbol) for name, symbol in nexts.items()])
         trace.feed_back(node, [("until", until)])
         trace.feed_back(node, [(f"emit.{name}", symbol) for name, symbol in zip(self._emit, emits, strict=True)])
-        fed = [symbol for symbol in (*starts.values(), until) if symbol is not None]
-        maybe = any(view(symbol).maybe for symbol in (*fed, *(each for each in nexts.values() if each is not None)))
+        # A round without what the next one reads ends the loop without a value.
+        read = {origin for each in trace.nodes[node + 1 :] for origin in origins_of(each.fed_by())}
+        carried = [name for name, symbol in states.items() if view(symbol).origin in read]
+        maybe = any(_may_close(symbol) for name in carried for symbol in (starts[name], nexts[name])) or _may_close(
+            until
+        )
         finals = {
-            name: trace.output(node, view(states[name]).type, f"the last `{name}` of {self._name}", maybe=maybe)
-            for name in starts
+            name: trace.output(
+                node, view(state).type, f"the last `{name}` of {self._name}", maybe=maybe or _may_close(nexts[name])
+            )
+            for name, state in states.items()
         }
         streams = []
         for name, symbol in zip(self._emit, known, strict=True):
@@ -265,6 +271,10 @@ class _Looper:
 def _type(symbol: Symbol | None) -> ValueType | None:
     type = view(symbol).type if symbol is not None else None
     return type.required() if type is not None else None
+
+
+def _may_close(symbol: Symbol | None) -> bool:
+    return symbol is None or view(symbol).maybe
 
 
 def _listed(made: dict[str, Any]) -> str:

@@ -7,7 +7,9 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from omniflow.flow.admission import recording
 from omniflow.flow.settings import NodeSettings
+from omniflow.flow.symbol import Symbol, view
 from omniflow.flow.use import MethodHandle
+from omniflow.roles.description import bundle_values, is_bundle
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,5 +51,30 @@ def options(
             "give a number above 0 and at most 1, e.g. 0.5",
         )
         deadline_share = None
-    makers = () if near is None else near if type(near) is tuple else (near,)
-    return cast(Callable[P, R], method.with_settings(NodeSettings(max_attempts, deadline_share or 0.0, makers)))
+    settings = NodeSettings(max_attempts, deadline_share or 0.0, _makers(near, refuse, repr(method)))
+    return cast(Callable[P, R], method.with_settings(settings))
+
+
+def _makers(near: Any, refuse: Callable[[str, str, str], None], method: str) -> tuple[Symbol, ...]:
+    """The symbols of results; those of inputs are nowhere in particular."""
+    if near is None:
+        return ()
+    if is_bundle(near):
+        values = list(bundle_values(near).values())
+    else:
+        values = list(near) if isinstance(near, tuple) else [near]
+    made = [value for value in values if isinstance(value, Symbol) and _has_maker(value)]
+    if len(made) < len(values):
+        wrong = next(value for value in values if not (isinstance(value, Symbol) and _has_maker(value)))
+        shown = view(wrong).label if isinstance(wrong, Symbol) else repr(wrong)
+        refuse(
+            "bad-option",
+            f"near of `{method}` is {shown}, which no worker makes",
+            "pass a result of a node: the workers that make it are preferred",
+        )
+    return tuple(made)
+
+
+def _has_maker(symbol: Symbol) -> bool:
+    origin = view(symbol).origin
+    return origin is None or origin.node is not None

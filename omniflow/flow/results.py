@@ -111,5 +111,5 @@ def _fitted(trace: Trace, port: PortSpec, value: Any, source: Source) -> Symbol 
 
 def _why(only: Only) -> str:
     if not only:
-        return "an optional input is, or a branch makes nothing"
+        return "something optional that it needs is"
     return f"none of the branches {', '.join(sorted(set().union(*only.values())))} is taken"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from omniflow.flow.symbol import Symbol
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
     """`max_attempts`: None for the method's; `deadline_share`: of the job's deadline, 0 for no limit of its own;
-    `near`: symbols, or bundles of them, whose makers' workers are preferred."""
+    `near`: results whose makers' workers are preferred."""
 
     max_attempts: int | None = None
     deadline_share: float = 0.0
-    near: tuple[Any, ...] = ()
+    near: tuple[Symbol, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Never
 
@@ -140,3 +141,8 @@ class ParameterSymbol(Symbol):
 
 def view(symbol: Symbol) -> SymbolView:
     return symbol._view
+
+
+def origins_of(symbols: Iterable[Symbol]) -> list[Origin]:
+    """Where they come from; those that stand for mistakes come from nowhere."""
+    return [origin for symbol in symbols if (origin := view(symbol).origin) is not None]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from omniflow.errors import Problem
-from omniflow.flow.control import Each, Loop
+from omniflow.flow.control import AnyOf, Each, Loop
 from omniflow.flow.region import Origin
-from omniflow.flow.symbol import Symbol, view
-from omniflow.flow.trace import ControlNode, Trace, TracedNode
+from omniflow.flow.symbol import Symbol, origins_of, view
+from omniflow.flow.trace import ControlNode, RoleNode, Trace, TracedNode
 
 
 @dataclass(slots=True)
@@ -37,18 +37,14 @@ def usage_of(trace: Trace, results: list[Symbol]) -> Usage:
 def _needs(node: TracedNode, port: int, first: bool) -> list[Origin]:
     """What one output port needs; what all of them need when it is the first one asked for."""
     if not (isinstance(node, ControlNode) and isinstance(node.control, Loop)):
-        return _origins(node.fed_by()) if first else []
+        return origins_of(node.fed_by()) if first else []
     loop, count = node.control, len(node.control.fields)
     needed: list[Symbol | None] = [node.gate] if first else []
     needed += [symbol for _, symbol in node.inputs[2 * count :]] if first else []
     if port < 2 * count and port % count not in loop.kept:
         loop.kept = sorted([*loop.kept, port % count])
         needed += [node.inputs[port % count][1], node.inputs[count + port % count][1]]
-    return _origins([symbol for symbol in needed if symbol is not None])
-
-
-def _origins(symbols: list[Symbol]) -> list[Origin]:
-    return [origin for symbol in symbols if (origin := view(symbol).origin) is not None]
+    return origins_of([symbol for symbol in needed if symbol is not None])
 
 
 def unused(trace: Trace, usage: Usage) -> list[Problem]:
@@ -63,20 +59,45 @@ def unused(trace: Trace, usage: Usage) -> list[Problem]:
         for symbol in trace.inputs
         if not _read_by(trace, symbol) and view(symbol).origin not in usage.origins
     ]
-    return problems + _dangling(trace, usage) + _loops(trace, usage)
+    return problems + _idle_parameters(trace, usage) + _dangling(trace, usage) + _loops(trace, usage)
+
+
+def _idle_parameters(trace: Trace, usage: Usage) -> list[Problem]:
+    used = {
+        id(value)
+        for index in usage.nodes
+        if isinstance(node := trace.nodes[index], RoleNode)
+        for value in node.constants.values()
+    }
+    return [
+        Problem(
+            "unused-parameter",
+            f"parameter `{name}` of `{trace.flow}` is never used",
+            "pass it to a method that takes such a parameter, or remove it from the function",
+            view(symbol).source,
+        )
+        for name, (_, symbol) in trace.parameters.items()
+        if id(symbol) not in used
+    ]
 
 
 def _read_by(trace: Trace, symbol: Symbol) -> bool:
     origin = view(symbol).origin
-    return any(origin in _origins(node.fed_by()) for node in trace.nodes)
+    return any(origin in origins_of(node.fed_by()) for node in trace.nodes)
 
 
 def _dangling(trace: Trace, usage: Usage) -> list[Problem]:
     """The last of each chain of nodes in vain: what feeds it would be right if it were used."""
-    read = {origin for index, node in enumerate(trace.nodes) for origin in _origins(node.fed_by())}
-    vain = [index for index in range(len(trace.nodes)) if index not in usage.nodes]
+    # What a route makes of its branches' fields was not asked for one by one.
+    written = {index for index, node in enumerate(trace.nodes) if index in usage.nodes or not _implied(node)}
+    read = {origin for index in written for origin in origins_of(trace.nodes[index].fed_by())}
+    vain = [index for index in sorted(written) if index not in usage.nodes]
     ends = [index for index in vain if all(Origin(index, port) not in read for port in range(_ports(trace, index)))]
     return [_in_vain(trace.nodes[index]) for index in ends or vain[:1]]
+
+
+def _implied(node: TracedNode) -> bool:
+    return isinstance(node, ControlNode) and isinstance(node.control, AnyOf) and node.control.chosen
 
 
 def _ports(trace: Trace, index: int) -> int:

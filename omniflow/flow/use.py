@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Iterable
 from typing import Any, TypeVar, cast
 
@@ -128,6 +129,13 @@ class MethodHandle:
         return self._spec.returns(
             **{port.name: symbol for port, symbol in zip(self._spec.outputs, node.outputs, strict=True)}
         )
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """Of its inputs, so that a loop may take the method itself for its body."""
+        inputs = {port.name.partition(".")[0] for port in self._spec.inputs}
+        declared = self._spec.signature.parameters.values()
+        return inspect.Signature([parameter for parameter in declared if parameter.name in inputs])
 
     def with_settings(self, settings: NodeSettings) -> MethodHandle:
         return MethodHandle(self._role, self._spec, settings)

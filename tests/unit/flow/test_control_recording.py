@@ -256,14 +256,14 @@ def test_a_choice_inside_a_loop_leads_to_the_next_state(the_flow: Make) -> None:
         "        return route(plan.kind, short=lambda: planner.edit(text), long=lambda: planner.edit(plan.note))\n"
         "    return loop(body, start=q, until='done', max_rounds=7)\n"
     ).to_proto()
-    assert wires(graph, "loop") == ["q -> start.text", "any_of.result -> next.text", "any_of#2.result -> until"]
+    assert wires(graph, "loop") == ["q -> start.text", "any_of.result -> next.text", "any_of#3.result -> until"]
     assert [each.name for each in graph.nodes if each.scope == 1] == [
         "planner.plan",
         "route",
         "planner.edit",
         "planner.edit#2",
         "any_of",
-        "any_of#2",
+        "any_of#3",
     ]
 
 

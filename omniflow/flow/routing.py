@@ -32,7 +32,8 @@ def any_of(first: T, second: T, *more: T) -> T:
         return cast(T, trace.mistaken("any_of(...)", source))
     label = f"any_of({', '.join(view(symbol).label for symbol in known)})"
     maybe = all(view(symbol).maybe for symbol in known)
-    return cast(T, _first_of(trace, AnyOf(), known, label, source, maybe))
+    named = {f"value{index}": symbol for index, symbol in enumerate(known)}
+    return cast(T, _first_of(trace, AnyOf(), named, label, source, maybe))
 
 
 def given(value: T | None) -> T:
@@ -116,7 +117,7 @@ class _Router:
         if seen.origin is None or (seen.region is not None and seen.region.within(self._trace.region)):
             return symbol
         # From outside: it may come out of the branch only when that is taken.
-        return _first_of(self._trace, AnyOf(chosen=True), [symbol], seen.label, self._source, seen.maybe)
+        return _first_of(self._trace, AnyOf(chosen=True), {"value": symbol}, seen.label, self._source, seen.maybe)
 
     def _joined(self, made: dict[str, Any]) -> Any:
         shapes = {name: type(value) for name, value in made.items() if value is not None}
@@ -125,7 +126,7 @@ class _Router:
             self._report("empty-route", "no branch of route(...) returns anything", "return what the branches make")
             return self._wrong()
         if not bundles:
-            return self._join(list(made.values()), "route(...)")
+            return self._join(made, "route(...)")
         if self._kind.several:
             self._report(
                 "bundle-of-choices",
@@ -146,18 +147,22 @@ class _Router:
             )
             return self._wrong()
         bundle = bundles.pop()
-        parts = [None if value is None else bundle_values(value) for value in made.values()]
-        names = next(part for part in parts if part is not None)
+        parts = {name: None if value is None else bundle_values(value) for name, value in made.items()}
+        names = next(part for part in parts.values() if part is not None)
         return bundle(
             **{
-                name: self._join([None if part is None else part[name] for part in parts], f"route(...).{name}")
+                name: self._join(
+                    {branch: None if part is None else part[name] for branch, part in parts.items()},
+                    f"route(...).{name}",
+                )
                 for name in names
             }
         )
 
-    def _join(self, values: list[Symbol | None], label: str) -> Symbol | None:
+    def _join(self, made: dict[str, Symbol | None], label: str) -> Symbol | None:
         """One value of what the branches make; None where no branch makes any."""
-        known = [symbol for symbol in values if symbol is not None]
+        named = {name: symbol for name, symbol in made.items() if symbol is not None}
+        known = list(named.values())
         if not known:
             return None
         if any(view(symbol).origin is None for symbol in known):
@@ -167,8 +172,8 @@ class _Router:
         if not same_type(self._trace, known, self._source, "route"):
             return self._wrong()
         # The choice is always one of the branches, so something comes unless a branch makes nothing.
-        maybe = view(self._choice).maybe or len(known) < len(values) or any(view(symbol).maybe for symbol in known)
-        return _first_of(self._trace, AnyOf(chosen=True), known, label, self._source, maybe)
+        maybe = view(self._choice).maybe or len(known) < len(made) or any(view(symbol).maybe for symbol in known)
+        return _first_of(self._trace, AnyOf(chosen=True), named, label, self._source, maybe)
 
     def _merged(self, known: list[Symbol]) -> Symbol:
         if len(known) == 1:
@@ -237,9 +242,10 @@ def _checked_choice(trace: Trace, choice: Symbol, functions: Mapping[str, Any], 
     return None if wrong or unknown or missing or not functions else kind
 
 
-def _first_of(trace: Trace, control: AnyOf, symbols: list[Symbol], label: str, source: Source, maybe: bool) -> Symbol:
-    inputs = [(f"value{index}", symbol) for index, symbol in enumerate(symbols)]
-    only = either([view(symbol).only for symbol in symbols])
-    node = trace.add_control(control, inputs, source, trace.region, only=only)
-    type = view(symbols[0]).type
+def _first_of(
+    trace: Trace, control: AnyOf, named: dict[str, Symbol], label: str, source: Source, maybe: bool
+) -> Symbol:
+    only = either([view(symbol).only for symbol in named.values()])
+    node = trace.add_control(control, list(named.items()), source, trace.region, only=only)
+    type = view(next(iter(named.values()))).type
     return trace.output(node, type and type.required(), label, maybe=maybe)

@@ -149,7 +149,7 @@ def test_nodes_that_read_from_outside_of_their_branch_wait_for_the_choice(the_fl
     assert wires(graph, first.name) == ["planner.plan.note -> text", "route.long -> gate"]
     assert [list(each.ports) for each in first.trigger] == [[0, 1]]
     assert [port.name for port in second.inputs] == ["text"], "it is closed with what feeds it"
-    assert wires(graph, "any_of") == ["llm.summary.result -> value0", "llm.summary#3.result -> value1"]
+    assert wires(graph, "any_of") == ["llm.summary.result -> short", "llm.summary#3.result -> long"]
     assert wires(graph, "results") == ["any_of.result -> result"]
 
 
@@ -158,8 +158,8 @@ def test_a_value_that_a_branch_passes_on_unchanged_waits_for_the_choice_too(the_
         "@flow\ndef f(q: Text) -> Text:\n    plan = planner.plan(q)\n"
         "    return route(plan.kind, short=lambda: q, long=lambda: llm.summary(q, words=3))\n"
     ).to_proto()
-    assert wires(graph, "any_of") == ["q -> value0", "route.short -> gate"]
-    assert wires(graph, "any_of#2") == ["any_of.result -> value0", "llm.summary.result -> value1"]
+    assert wires(graph, "any_of") == ["q -> value", "route.short -> gate"]
+    assert wires(graph, "any_of#2") == ["any_of.result -> short", "llm.summary.result -> long"]
 
 
 def test_a_branch_that_makes_nothing_makes_the_result_optional(the_flow: Make) -> None:

@@ -51,7 +51,7 @@ impl Plan {
                     matches!(edge.from, Origin::Input { .. })
                         && matches!(edge.to, Destination::Node { node, .. } if node.index() == index)
                 }),
-                max_attempts: node.max_attempts,
+                max_attempts: node.options.max_attempts,
             }
         });
         let nodes = nodes.collect();

@@ -24,6 +24,7 @@ fn port(name: String, value_type: &ValueType) -> PortSpec {
         parameter: name.clone(),
         name,
         value_type: value_type.clone(),
+        gate: false,
     }
 }
 
@@ -73,9 +74,7 @@ fn graph(value_type: ValueType, inputs: &[&[u32]]) -> Arc<Graph> {
                 .collect(),
             outputs: vec![port("out".into(), &value_type)],
             trigger: vec![(0..feeds.len() as u32).map(PortIx).collect()],
-            max_attempts: 0,
-            deterministic: true,
-            source: None,
+            ..NodeSpec::default()
         });
     }
     let last = NodeId(inputs.len() as u32 - 1);

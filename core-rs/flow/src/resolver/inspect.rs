@@ -1,9 +1,10 @@
 //! What a resolver holds, and whether it is sound.
 
-use crate::item::Payload;
+use crate::payload::Payload;
 
 use super::Resolver;
 use super::node_run::NodeRun;
+use super::node_runs::NodeRuns;
 use super::result_run::ResultRun;
 
 /// What a resolver holds. All zero when everything hosted has ended.
@@ -32,6 +33,13 @@ impl<P: Payload> Resolver<P> {
                 open: sum.open + usize::from(run.open()),
             };
         }
+        for (frames, bytes) in self.nodes.iter().map(NodeRuns::holds_outer) {
+            sum = Footprint {
+                frames: sum.frames + frames,
+                bytes: sum.bytes + bytes,
+                ..sum
+            };
+        }
         for (frames, bytes) in self.results.iter().flatten().map(ResultRun::holds) {
             sum = Footprint {
                 frames: sum.frames + frames,
@@ -42,6 +50,13 @@ impl<P: Payload> Resolver<P> {
         sum
     }
 
+    /// Numbers kept so that nothing fires twice and nothing late begins again: about what is over, and about hosting.
+    /// Flat over the rounds of a loop and the keys of an `each`, and near zero when their scope has ended.
+    pub fn facts(&self) -> usize {
+        let nodes = self.nodes.iter().map(NodeRuns::facts).sum::<usize>();
+        nodes + self.scopes.facts() + self.restarts.len() + self.parked.len()
+    }
+
     /// Whether it holds nothing: everything that was hosted or arrived has ended.
     pub fn is_empty(&self) -> bool {
         self.footprint() == Footprint::default()
@@ -50,7 +65,7 @@ impl<P: Payload> Resolver<P> {
     /// Verifies every invariant; the error says which is broken. For tests, and when idle.
     pub fn check(&self) -> Result<(), String> {
         for (node, runs) in self.nodes.iter().enumerate() {
-            for (key, run) in runs.iter() {
+            for (key, run) in runs.runs.iter() {
                 run.check()
                     .map_err(|what| format!("node {node}, key {key}: {what}"))?;
             }
@@ -77,6 +92,6 @@ impl<P: Payload> Resolver<P> {
     fn runs(&self) -> impl Iterator<Item = &NodeRun<P>> {
         self.nodes
             .iter()
-            .flat_map(|runs| runs.iter().map(|(_, run)| run))
+            .flat_map(|runs| runs.runs.iter().map(|(_, run)| run))
     }
 }

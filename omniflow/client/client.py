@@ -100,8 +100,8 @@ class Client:
 
         `flow`: the name of a registered flow, or a `@flow` function, which is registered first. `inputs`: by name; a
         list of frames for a stream. `parameters`: the flow's own by name, and "node.parameter" to a value that
-        overrides a constant of the flow. `deadline`: seconds from arrival. `detach`: the job goes on when this client goes.
-        Raises what the job was refused with.
+        overrides a constant of the flow. `deadline`: seconds from arrival. `detach`: the job goes on when this client
+        goes. Raises what the job was refused with.
         """
         signature = await self._signature_for(flow)
         request = job_pb2.SubmitRequest(

@@ -36,7 +36,9 @@ def test_the_snippets_run_from_top_to_bottom(page: str, tmp_path: Path) -> None:
 
 def test_the_flows_shown_compile(tmp_path: Path) -> None:
     flows = load_flows(str(module_of("flows.md", tmp_path)))
-    assert {"speak_about", "read_pdf", "assist", "research", "polish", "compose", "aloud"} <= {flow.name for flow in flows}
+    assert {"speak_about", "read_pdf", "assist", "research", "polish", "compose", "aloud"} <= {
+        flow.name for flow in flows
+    }
     assert [problem.render() for flow in flows for problem in flow.problems()] == []
 
 

@@ -69,6 +69,15 @@ class _State:
         return next(iter(values.values())) if self.single else tuple(values.values())
 
 
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What a round makes: the next state, whether it was the last, what it gives out."""
+
+    nexts: dict[str, Symbol | None]
+    until: Symbol
+    emits: dict[str, Symbol]
+
+
 class _Looper:
     """One loop: its node, its body, and what comes of it."""
 
@@ -88,6 +97,7 @@ class _Looper:
         self._emit = (emit,) if isinstance(emit, str) else emit
         self._one_stream = isinstance(emit, str)
         self._max_rounds = max_rounds
+        self._region = trace.region
         self._name = f"loop `{getattr(body, '__name__', repr(body))}`"
 
     def run(self, start: Any) -> Any:
@@ -97,6 +107,17 @@ class _Looper:
         starts = {name: self._start(name, value) for name, value in state.fields.items()} if state else {}
         if state is None or any(symbol is not None and view(symbol).origin is None for symbol in starts.values()):
             return self._mistaken_as(start)
+        node, states = self._opened(starts)
+        made = self._recorded(state.packed(states), states)
+        if made is None:
+            return self._mistaken_as(start)
+        self._trace.feed_back(node, [(f"next.{name}", symbol) for name, symbol in made.nexts.items()])
+        self._trace.feed_back(node, [("until", made.until)])
+        self._trace.feed_back(node, [(f"emit.{name}", symbol) for name, symbol in made.emits.items()])
+        return self._outcome(node, state, starts, states, made)
+
+    def _opened(self, starts: dict[str, Symbol | None]) -> tuple[int, dict[str, Symbol]]:
+        """The loop's node, and the state that a round reads."""
         trace = self._trace
         control = Loop(len(trace.nodes), tuple(starts), self._max_rounds, self._emit)
         inputs = [(f"start.{name}", symbol) for name, symbol in starts.items()]
@@ -106,33 +127,40 @@ class _Looper:
             name: trace.output(node, _type(symbol), f"`{name}` of {self._name}", region=region)
             for name, symbol in starts.items()
         }
-        with trace.entered(region):
-            made = self._made(state.packed(states))
-            nexts = {name: self._next(made, name, states[name]) for name in starts} if made else {}
+        self._region = region
+        return node, states
+
+    def _recorded(self, state: Any, states: dict[str, Symbol]) -> _Round | None:
+        """One round; None once a problem is reported."""
+        with self._trace.entered(self._region):
+            made = self._made(state)
+            if made is None:
+                return None
+            nexts = {name: self._next(made, name, each) for name, each in states.items()}
             until = self._flag(made)
-            emits = [self._emitted(made, name) for name in self._emit]
-        known = [symbol for symbol in emits if symbol is not None]
-        if made is None or until is None or len(known) < len(emits) or any(name not in made for name in starts):
-            return self._mistaken_as(start)
-        trace.feed_back(node, [(f"next.{name}", symbol) for name, symbol in nexts.items()])
-        trace.feed_back(node, [("until", until)])
-        trace.feed_back(node, [(f"emit.{name}", symbol) for name, symbol in zip(self._emit, emits, strict=True)])
+            emits = {name: self._emitted(made, name) for name in self._emit}
+        known = {name: symbol for name, symbol in emits.items() if symbol is not None}
+        if until is None or len(known) < len(emits) or any(name not in made for name in states):
+            return None
+        return _Round(nexts, until, known)
+
+    def _outcome(
+        self, node: int, state: _State, starts: dict[str, Symbol | None], states: dict[str, Symbol], made: _Round
+    ) -> Any:
+        """What the loop gives: the last state, or streams of what the rounds emit."""
+        trace = self._trace
         # A round without what the next one reads ends the loop without a value.
         read = {origin for each in trace.nodes[node + 1 :] for origin in origins_of(each.fed_by())}
         carried = [name for name, symbol in states.items() if view(symbol).origin in read]
-        maybe = any(_may_close(symbol) for name in carried for symbol in (starts[name], nexts[name])) or _may_close(
-            until
-        )
-        finals = {
-            name: trace.output(
-                node, view(state).type, f"the last `{name}` of {self._name}", maybe=maybe or _may_close(nexts[name])
-            )
-            for name, state in states.items()
-        }
+        decisive = [made.until, *(starts[name] for name in carried), *(made.nexts[name] for name in carried)]
+        maybe = any(_may_close(symbol) for symbol in decisive)
+        finals = {}
+        for name, each in states.items():
+            label, closes = f"the last `{name}` of {self._name}", maybe or _may_close(made.nexts[name])
+            finals[name] = trace.output(node, view(each).type, label, maybe=closes)
         streams = []
-        for name, symbol in zip(self._emit, known, strict=True):
-            type = view(symbol).type
-            label = f"`{name}` of every round of {self._name}"
+        for name, symbol in made.emits.items():
+            type, label = view(symbol).type, f"`{name}` of every round of {self._name}"
             streams.append(trace.output(node, type and type.streamed(), label, maybe=maybe))
         if not self._emit:
             return state.packed(finals)
@@ -214,7 +242,7 @@ class _Looper:
             )
         return symbol
 
-    def _flag(self, made: dict[str, Any] | None) -> Symbol | None:
+    def _flag(self, made: dict[str, Any]) -> Symbol | None:
         symbol = self._field(made, self._until, "until")
         type = view(symbol).type if symbol is not None else None
         if type is not None and (type.kind is not Kind.BOOLEAN or type.stream):
@@ -226,15 +254,13 @@ class _Looper:
             return None
         return symbol
 
-    def _emitted(self, made: dict[str, Any] | None, name: str) -> Symbol | None:
+    def _emitted(self, made: dict[str, Any], name: str) -> Symbol | None:
         symbol = self._field(made, name, "emit")
         if symbol is not None and self._is_stream(symbol, f"emit=`{name}` of {self._name}"):
             return None
         return symbol
 
-    def _field(self, made: dict[str, Any] | None, name: str, argument: str) -> Symbol | None:
-        if made is None:
-            return None
+    def _field(self, made: dict[str, Any], name: str, argument: str) -> Symbol | None:
         if name not in made:
             self._report(
                 "unknown-field",

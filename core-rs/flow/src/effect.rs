@@ -73,6 +73,14 @@ pub enum Effect<P> {
         /// For which key.
         key: Key,
     },
+    /// The scope that this running activation is in has ended, so that nothing it makes can leave: it is forgotten, and to be
+    /// stopped. What it still yields is `NotRunning`.
+    Cancelled {
+        /// Which node.
+        node: NodeId,
+        /// For which key.
+        key: Key,
+    },
     /// A hosted node can never fire for this key: it is over without an activation, and its outputs were closed.
     NodeClosed {
         /// Which node.
@@ -80,7 +88,8 @@ pub enum Effect<P> {
         /// For which key.
         key: Key,
     },
-    /// A branch that leads to this node was taken, and it is not hosted: bind it. Only from a resolver made by
+    /// A branch that leads to this node was taken, and it is not hosted: bind it. (Or it was closed, while others read what
+    /// runs at its side: bind it all the same.) Only from a resolver made by
     /// `with_results`; what it holds for the node goes along with the bind (`hand_over`).
     Wanted {
         /// Which node.

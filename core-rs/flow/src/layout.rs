@@ -3,7 +3,7 @@
 use crate::graph::Wiring;
 use crate::ids::{EdgeId, NodeId, PortIx, ScopeId};
 use crate::key::Key;
-use crate::spec::{Destination, GraphSpec, NodeKind, Origin};
+use crate::spec::{Destination, GraphSpec, NodeKind, NodeSpec, Origin};
 
 /// At whose side a node runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub(crate) struct Layout {
     homes: Vec<Home>,
     /// By role node: the control nodes that run at its side.
     companions: Vec<Vec<NodeId>>,
+    /// By role node: whether a control node at its side has others to send to, and must run even when it is closed.
+    forwards: Vec<bool>,
     /// By scope: the nodes by which its values leave.
     closers: Vec<Vec<NodeId>>,
 }
@@ -50,6 +52,7 @@ impl Layout {
             around: vec![Vec::new()],
             edge_scopes: spec.edges.iter().map(|edge| origin_scope(spec, edge.from)).collect(),
             companions: vec![Vec::new(); spec.nodes.len()],
+            forwards: vec![false; spec.nodes.len()],
             closers: vec![Vec::new(); spec.scopes.len() + 1],
             homes: Vec::new(),
         };
@@ -69,6 +72,10 @@ impl Layout {
                 && host != id
             {
                 layout.companions[host.index()].push(id);
+                let edges = wiring.node_outputs[index].iter().flatten();
+                let mut readers = edges.map(|edge| spec.edges[edge.index()].to);
+                let other = |to| !matches!(to, Destination::Node { node, .. } if node == host);
+                layout.forwards[host.index()] |= !follows(&node.kind) && readers.any(other);
             }
             let closes = !matches!(node.kind, NodeKind::Each { .. });
             if let Some(scope) = node.kind.inner_scope().filter(|_| closes) {
@@ -104,6 +111,15 @@ impl Layout {
         &self.companions[node.index()]
     }
 
+    pub(crate) fn forwards(&self, node: NodeId) -> bool {
+        self.forwards[node.index()]
+    }
+
+    /// Whether a control node is for its home alone: nobody misses it when that is closed.
+    pub(crate) fn serves_home(&self, node: &NodeSpec) -> bool {
+        !node.kind.is_role() && !follows(&node.kind)
+    }
+
     pub(crate) fn closers(&self, scope: ScopeId) -> &[NodeId] {
         &self.closers[scope.index()]
     }
@@ -122,6 +138,14 @@ impl Layout {
         let path: Vec<u32> = kept.map(|(index, _)| *index).collect();
         (Key::new(&path), whole)
     }
+}
+
+/// Whether it runs where its producer does, and is closed with it; or where its own body does.
+fn follows(kind: &NodeKind) -> bool {
+    matches!(
+        kind,
+        NodeKind::Each { .. } | NodeKind::Route { .. } | NodeKind::Loop { .. }
+    )
 }
 
 fn origin_scope(spec: &GraphSpec, origin: Origin) -> ScopeId {

@@ -73,11 +73,18 @@ impl<P: Payload> Resolver<P> {
         if self.is_stale(coming.spec.from, coming.key, coming.epoch) {
             return Ok(Arrival::Stale);
         }
-        if self.scopes.scope_has_ended(graph, port_scope, coming.key) {
+        // What leaves a scope is judged by the node that it leaves by: that may have to gather it again.
+        if self.scopes.scope_has_ended(graph, spec.scope, coming.key) {
             return Ok(Arrival::Unwanted);
         }
         let (edge, key) = (coming.edge, coming.key.clone());
         let parked = self.copy_to_park(graph, node, &coming);
+        if let Some((bind, _)) = &parked
+            && graph.layout().serves_home(spec)
+            && self.is_closed_unbound(graph, bind)
+        {
+            return Ok(Arrival::Unwanted);
+        }
         let arrival = if port_scope != spec.scope {
             self.accept_inner(node, port, coming, effects)
         } else if self.nodes[node.index()].is_outer(port) {
@@ -93,7 +100,7 @@ impl<P: Payload> Resolver<P> {
         };
         let arrival = arrival.map_err(|what| violation(edge, &key, what))?;
         if let Some((bind, parked)) = parked.filter(|_| arrival == Arrival::Parked) {
-            self.park(graph, node, bind, parked);
+            self.park(graph, node, bind, parked, effects);
         }
         Ok(arrival)
     }
@@ -215,31 +222,60 @@ impl<P: Payload> Resolver<P> {
         Some(((home, bind), parked))
     }
 
-    fn park(&mut self, graph: &Graph, node: NodeId, bind: (NodeId, Key), parked: Parked<P>) {
-        let key = parked.key.clone();
+    fn park(
+        &mut self,
+        graph: &Graph,
+        node: NodeId,
+        bind: (NodeId, Key),
+        parked: Parked<P>,
+        effects: &mut Vec<Effect<P>>,
+    ) {
         self.parked.entry(bind.clone()).or_default().push(parked);
-        let closed = |run: &super::NodeRun<P>| run.over();
-        let runs = &self.nodes[node.index()];
-        let over = runs.is_over(&key) || runs.runs.get(&key).is_some_and(closed);
-        if over && graph.home(node) == Home::Node(node) {
+        if graph.home(node) == Home::Node(node) && self.is_closed_unbound(graph, &bind) {
             self.parked.remove(&bind);
+            let companions = graph.companions(node).iter();
+            let serving =
+                |node: &&NodeId| graph.layout().serves_home(&graph.nodes()[node.index()]);
+            for companion in companions.filter(serving) {
+                for run in self.runs_bound_by(*companion, node, &bind.1) {
+                    self.nodes[companion.index()].runs.remove(&run);
+                }
+                if let Some(scope) = graph.nodes()[companion.index()].kind.inner_scope() {
+                    effects.push(Effect::ScopeLeft {
+                        scope,
+                        key: bind.1.clone(),
+                        by: *companion,
+                    });
+                }
+            }
         }
     }
 
-    /// The node is bound elsewhere: what has come to the scheduler for it (and for the control nodes at its side) goes
-    /// along with the bind, and is forgotten here. `key` is the bind's. What came for a scope as a whole stays, for it
-    /// is for other keys too; it comes again with each bind.
-    pub fn hand_over(&mut self, node: NodeId, key: &Key) -> Vec<Parked<P>> {
-        let mut parked = Vec::new();
-        let outer = (0..=key.depth()).map(|depth| (node, key.prefix(depth)));
-        for bind in outer {
-            match bind.1 == *key {
-                true => parked.extend(self.parked.remove(&bind).unwrap_or_default()),
-                false => parked.extend(self.parked.get(&bind).into_iter().flatten().cloned()),
-            }
+    /// Whether the scheduler has closed a node that was never bound, and with it all that would have run at its side.
+    fn is_closed_unbound(&self, graph: &Graph, (node, key): &(NodeId, Key)) -> bool {
+        let runs = &self.nodes[node.index()];
+        let over = runs.is_over(key) || runs.runs.get(key).is_some_and(super::NodeRun::over);
+        over && runs.hosted.get(key).is_none() && !graph.layout().forwards(*node)
+    }
+
+    /// The node is about to be bound elsewhere: what has come to the scheduler for it (and for the control nodes at its
+    /// side) goes along with the bind, and is forgotten here. `key` is the bind's. What came for a scope as a whole stays,
+    /// for it is for other keys too; it comes again with each bind. `None`: it is closed by now, and there is nothing to
+    /// bind.
+    pub fn hand_over(&mut self, node: NodeId, key: &Key) -> Option<Vec<Parked<P>>> {
+        let graph = Arc::clone(&self.graph);
+        if graph.node(node).is_none() || self.is_closed_unbound(&graph, &(node, key.clone())) {
+            return None;
         }
+        let mut parked = Vec::new();
+        for depth in 0..key.depth() {
+            let outer = self.parked.get(&(node, key.prefix(depth)));
+            parked.extend(outer.into_iter().flatten().cloned());
+        }
+        let own = self.parked.remove(&(node, key.clone()));
+        parked.extend(own.into_iter().flatten());
         self.unhost(node, key);
-        parked
+        Some(parked)
     }
 
     // --- results ------------------------------------------------------------------------------------------------------

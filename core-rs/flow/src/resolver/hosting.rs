@@ -146,7 +146,7 @@ impl<P: Payload> Resolver<P> {
     }
 
     /// The runs of a node that are there because of this bind of the role node at whose side it is.
-    fn runs_bound_by(&self, node: NodeId, bound: NodeId, bind: &Key) -> Vec<Key> {
+    pub(super) fn runs_bound_by(&self, node: NodeId, bound: NodeId, bind: &Key) -> Vec<Key> {
         let runs = &self.nodes[node.index()].runs;
         if self.graph.layout().depth(self.graph.nodes()[bound.index()].scope) == bind.depth()
             && node == bound

@@ -1,5 +1,7 @@
 //! What a resolver holds, and whether it is sound.
 
+use crate::ids::NodeId;
+use crate::key::Key;
 use crate::payload::Payload;
 
 use super::Resolver;
@@ -48,6 +50,16 @@ impl<P: Payload> Resolver<P> {
             };
         }
         sum
+    }
+
+    /// What counts as open in `footprint`: for messages, when something does not end.
+    pub fn open_runs(&self) -> Vec<(NodeId, Key)> {
+        let of_node = |(node, runs): (u32, &NodeRuns<P>)| {
+            let open = runs.runs.iter().filter(|(_, run)| run.open());
+            open.map(|(key, _)| (NodeId(node), key.clone()))
+                .collect::<Vec<_>>()
+        };
+        (0..).zip(&self.nodes).flat_map(of_node).collect()
     }
 
     /// Numbers kept so that nothing fires twice and nothing late begins again: about what is over, and about hosting.

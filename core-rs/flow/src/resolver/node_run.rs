@@ -175,7 +175,15 @@ impl<P: Payload> NodeRun<P> {
             return;
         }
         if self.dead(place) {
-            return self.close(place, 0, effects);
+            self.close(place, 0, effects);
+            if place.spec.kind.is_role()
+                && place.graph.layout().forwards(place.node)
+                && let Some((node, key)) = place.bound_at()
+            {
+                // It is closed, but others read what runs at its side.
+                effects.push(Effect::Wanted { node, key });
+            }
+            return;
         }
         let is_gate = port.is_some_and(|port| place.spec.inputs[port.index()].gate);
         let open = |port: PortIx| self.inlets[port.index()].ready();

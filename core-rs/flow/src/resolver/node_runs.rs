@@ -84,10 +84,16 @@ impl<P: Payload> NodeRuns<P> {
         self.over_epochs.retain(|key, _| !keys(key));
     }
 
-    /// The scope has ended for this key: forgets all inside, but for what still runs at an engine.
-    pub(super) fn end(&mut self, outer: &Key, with_hosting: bool, bind: &Key) {
-        self.runs
-            .retain(|key, run| !key.extends(outer) || run.at_an_engine());
+    /// The scope has ended for this key: forgets all inside. The keys of what was running at an engine.
+    pub(super) fn end(&mut self, outer: &Key, with_hosting: bool, bind: &Key) -> Vec<Key> {
+        let mut running = Vec::new();
+        self.runs.retain(|key, run| {
+            let inside = key.extends(outer);
+            if inside && run.at_an_engine() {
+                running.push(key.clone());
+            }
+            !inside
+        });
         self.over.forget_inside(outer);
         self.over_epochs.retain(|key, _| !key.extends(outer));
         self.outer.retain(|(_, key), _| !key.extends(outer));
@@ -95,6 +101,7 @@ impl<P: Payload> NodeRuns<P> {
             self.hosted
                 .retain(|key, _| !key.extends(bind) || key == bind);
         }
+        running
     }
 
     /// Makes the run of a key: with what came for it from outside, and hosted, if the node is.

@@ -3,6 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::effect::Effect;
 use crate::graph::Graph;
 use crate::ids::{NodeId, ScopeId};
 use crate::key::Key;
@@ -63,8 +64,14 @@ impl Scopes {
 
 impl<P: Payload> Resolver<P> {
     /// A node by which values leave a scope is over, here or elsewhere (`Effect::ScopeLeft`). Once all of them are, what
-    /// the place kept for that scope is freed, and what still comes for it is dropped; activations that run go on.
-    pub fn scope_left(&mut self, scope: ScopeId, key: &Key, by: NodeId) {
+    /// the place kept for that scope is freed, what runs in it is cancelled, and what still comes for it is dropped.
+    pub fn scope_left(
+        &mut self,
+        scope: ScopeId,
+        key: &Key,
+        by: NodeId,
+        effects: &mut Vec<Effect<P>>,
+    ) {
         let graph = std::sync::Arc::clone(&self.graph);
         let known = scope != ScopeId::ROOT && scope.index() <= graph.spec().scopes.len();
         if !known || self.scopes.ended[scope.index()].contains(key) {
@@ -79,11 +86,17 @@ impl<P: Payload> Resolver<P> {
             left.push(by);
         }
         if left.len() == closers.len() {
-            self.end_scope(&graph, scope, key);
+            self.end_scope(&graph, scope, key, effects);
         }
     }
 
-    fn end_scope(&mut self, graph: &Graph, scope: ScopeId, key: &Key) {
+    fn end_scope(
+        &mut self,
+        graph: &Graph,
+        scope: ScopeId,
+        key: &Key,
+        effects: &mut Vec<Effect<P>>,
+    ) {
         let layout = graph.layout();
         let parent = layout.around(scope).get(1).copied().unwrap_or_default();
         let (bind, _) = layout.bind_key(parent, key);
@@ -91,7 +104,9 @@ impl<P: Payload> Resolver<P> {
         let once = bind == *key && !graph.spec().scopes[scope.index() - 1].is_loop;
         for (node, runs) in self.nodes.iter_mut().enumerate() {
             if layout.is_inside(graph.nodes()[node].scope, scope) {
-                runs.end(key, once, &bind);
+                let running = runs.end(key, once, &bind).into_iter();
+                let node = NodeId(node as u32);
+                effects.extend(running.map(|key| Effect::Cancelled { node, key }));
             }
         }
         let scopes = &mut self.scopes;

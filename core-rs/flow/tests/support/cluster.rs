@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use omniflow_flow::{
-    EdgeId, Effect, Fault, Footprint, Graph, Home, Item, Key, NodeId, NodeKind, Origin, PortIx,
+    Destination, EdgeId, Effect, Fault, Footprint, Graph, Home, Item, Key, NodeId, NodeKind, Origin, PortIx,
     Reader, Resolver, ScopeId,
 };
 
@@ -24,6 +24,35 @@ pub struct Seen {
     pub results: BTreeMap<PortIx, Carried>,
     pub done: usize,
     pub failed: Option<(NodeId, Key, Fault)>,
+    /// What was left: scope, key around it, by which node.
+    pub left: BTreeSet<(ScopeId, Key, NodeId)>,
+}
+
+impl Seen {
+    /// Whether a scope around here has ended: all nodes that it is left by are over.
+    pub fn unneeded(&self, graph: &Graph, mut scope: ScopeId, key: &Key) -> bool {
+        let spec = graph.spec();
+        while scope != ScopeId::ROOT {
+            let closes = |node: &omniflow_flow::NodeSpec| {
+                node.kind.inner_scope() == Some(scope)
+                    && !matches!(node.kind, NodeKind::Each { .. })
+            };
+            let nodes = (0..).map(NodeId).zip(&spec.nodes);
+            let closers: Vec<NodeId> = nodes
+                .filter(|(_, node)| closes(node))
+                .map(|(node, _)| node)
+                .collect();
+            let over = |outer: Key| {
+                let by = |by: &NodeId| self.left.contains(&(scope, outer.clone(), *by));
+                closers.iter().all(by)
+            };
+            if (0..=key.depth()).any(|depth| over(key.prefix(depth))) {
+                return true;
+            }
+            scope = spec.scopes[scope.index() - 1].parent;
+        }
+        false
+    }
 }
 
 #[derive(Clone)]
@@ -51,7 +80,6 @@ pub struct Cluster {
     ready: BTreeMap<At, VecDeque<Effect<Word>>>,
     random: u64,
     asked: BTreeSet<At>,
-    left: BTreeSet<(ScopeId, Key, NodeId)>,
     /// Whether things come twice and in any order, as a broken network would have it.
     pub wild: bool,
     pub largest: Footprint,
@@ -73,7 +101,6 @@ impl Cluster {
             ready: BTreeMap::new(),
             random: seed,
             asked: BTreeSet::new(),
-            left: BTreeSet::new(),
             wild: true,
             largest: Footprint::default(),
             most_facts: 0,
@@ -123,7 +150,11 @@ impl Cluster {
             Event::Host(place, node, key, epoch) => self.host(place, node, key, epoch),
             Event::Item(place, edge, key, epoch, item) => self.arrive(place, edge, key, epoch, item),
             Event::Unwanted(edge, key) => self.tell_producer(edge, &key),
-            Event::Left(place, scope, key, by) => self.places[place].scope_left(scope, &key, by),
+            Event::Left(place, scope, key, by) => {
+                let mut effects = Vec::new();
+                self.places[place].scope_left(scope, &key, by, &mut effects);
+                self.carry_out(effects);
+            }
             Event::Read(node, key) => self.read(node, key),
         }
         if self.wild {
@@ -152,12 +183,28 @@ impl Cluster {
 
     /// Everything has ended: nothing is held anywhere.
     pub fn assert_over(&self) {
-        assert_eq!(self.seen.done, 1, "the job must end, once: {:?}", self.seen);
+        let told = || format!("{:?} of {}", self.seen, self.describe());
+        assert_eq!(self.seen.done, 1, "the job must end, once: {}", told());
         for (index, place) in self.places.iter().enumerate() {
-            assert!(place.is_empty(), "place {index} holds {:?}", place.footprint());
+            let holds = (place.footprint(), place.open_runs());
+            assert!(place.is_empty(), "place {index} holds {holds:?}: {}", told());
         }
         let left: Vec<&At> = self.running.keys().chain(self.ready.keys()).collect();
         assert!(left.is_empty(), "activations never ended: {left:?}");
+    }
+
+    /// The flow in a line for each node and edge.
+    pub fn describe(&self) -> String {
+        let mut lines = vec!["flow:".to_owned()];
+        for (node, spec) in self.graph.nodes().iter().enumerate() {
+            let (kind, home) = (&spec.kind, self.graph.home(NodeId(node as u32)));
+            lines.push(format!("  {node} {:?} in {:?} {kind:?} at {home:?} {:?}", spec.name, spec.scope, spec.trigger));
+        }
+        for (edge, spec) in self.graph.spec().edges.iter().enumerate() {
+            lines.push(format!("  {edge} {:?} -> {:?} {}", spec.from, spec.to, spec.value_type));
+        }
+        lines.push(format!("bound: {:?}", self.bound));
+        lines.join("\n")
     }
 
     pub fn choose(&mut self, among: usize) -> usize {
@@ -174,14 +221,13 @@ impl Cluster {
     }
 
     fn bind(&mut self, node: NodeId, key: Key) {
-        let alone = self.depth(node) == key.depth();
-        if self.seen.closed.contains(&(node, key.clone())) && alone {
+        let Some(handed) = self.places[0].hand_over(node, &key) else {
             return;
-        }
+        };
         let place = 1 + self.choose(self.places.len() - 1);
         self.bound.insert((node, key.clone()), (place, 1));
         self.pending.push(Event::Host(place, node, key.clone(), 1));
-        for parked in self.places[0].hand_over(node, &key) {
+        for parked in handed {
             let event = Event::Item(place, parked.edge, parked.key, parked.epoch, parked.item);
             self.pending.push(event);
         }
@@ -212,8 +258,8 @@ impl Cluster {
             _ => false,
         };
         self.pending.retain(|event| !to_it(event));
-        for (scope, key, by) in self.left.clone() {
-            self.places[place].scope_left(scope, &key, by);
+        for (scope, key, by) in self.seen.left.clone() {
+            self.places[place].scope_left(scope, &key, by, &mut Vec::new());
         }
         let bound = self.bound.clone();
         for ((node, key), (at, epoch)) in bound {
@@ -228,7 +274,8 @@ impl Cluster {
         let bound = |at: &At| at.0 == node && graph.bind_key(node, &at.1) == *key;
         self.running.retain(|at, _| !bound(at));
         self.ready.retain(|at, _| !bound(at));
-        if self.scope_has_left(node, key) {
+        let scope = self.graph.node(node).unwrap().scope;
+        if self.seen.unneeded(&self.graph, scope, key) && graph.companions(node).is_empty() {
             return;
         }
         self.seen.fired.retain(|at, _| !bound(at));
@@ -249,29 +296,6 @@ impl Cluster {
         }
         self.pending.push(Event::Host(place, node, key.clone(), epoch));
         self.resend(node, key, place, true);
-    }
-
-    /// Whether nothing of it is wanted: all that its scope is left by are over.
-    fn scope_has_left(&self, node: NodeId, key: &Key) -> bool {
-        let spec = self.graph.spec();
-        let mut scope = spec.nodes[node.index()].scope;
-        while scope != ScopeId::ROOT {
-            let parent = spec.scopes[scope.index() - 1].parent;
-            let closes = |(_, node): &(usize, &omniflow_flow::NodeSpec)| {
-                node.kind.inner_scope() == Some(scope) && !matches!(node.kind, NodeKind::Each { .. })
-            };
-            let mut closers = spec.nodes.iter().enumerate().filter(closes);
-            let keys = self.left.iter().filter(|(left, ..)| *left == scope);
-            let mut keys = keys.map(|(_, left, _)| left).filter(|left| key.extends(left));
-            if keys.any(|left| {
-                let by = |by: usize| self.left.contains(&(scope, left.clone(), NodeId(by as u32)));
-                closers.all(|(index, _)| by(index))
-            }) {
-                return true;
-            }
-            scope = parent;
-        }
-        false
     }
 
     fn depth(&self, node: NodeId) -> usize {
@@ -359,7 +383,11 @@ impl Cluster {
                     },
                     None => false,
                 };
-                let waits = spec.gates().next().is_some() && spec.gates().all(own);
+                let to_it = matches!(
+                    self.graph.edge(edge).unwrap().to,
+                    Destination::Node { node: to, .. } if to == node
+                );
+                let waits = to_it && spec.gates().next().is_some() && spec.gates().all(own);
                 if !waits {
                     self.ask(node, at);
                 }
@@ -391,8 +419,11 @@ impl Cluster {
     fn read(&mut self, node: NodeId, key: Key) {
         let bind = self.graph.bind_key(node, &key);
         let (place, _) = self.bound[&(node, bind)];
-        let resolver = &mut self.places[place];
         let at = (node, key.clone());
+        if !self.ready.contains_key(&at) && !self.running.contains_key(&at) {
+            return;
+        }
+        let resolver = &mut self.places[place];
         let mut effects = Vec::new();
         if let Some(mut inbox) = self.ready.remove(&at) {
             let Some(Effect::Activate { key, inputs, .. }) = inbox.pop_front() else {
@@ -456,12 +487,16 @@ impl Cluster {
                 }
                 Effect::Unwanted { edge, key } => self.pending.push(Event::Unwanted(edge, key)),
                 Effect::Unneeded { .. } => {}
+                Effect::Cancelled { node, key } => {
+                    self.running.remove(&(node, key.clone()));
+                    self.ready.remove(&(node, key));
+                }
                 Effect::NodeClosed { node, key } => {
                     self.seen.closed.insert((node, key));
                 }
                 Effect::Wanted { node, key } => self.ask(node, key),
                 Effect::ScopeLeft { scope, key, by } => {
-                    self.left.insert((scope, key.clone(), by));
+                    self.seen.left.insert((scope, key.clone(), by));
                     for place in 0..self.places.len() {
                         self.pending.push(Event::Left(place, scope, key.clone(), by));
                     }

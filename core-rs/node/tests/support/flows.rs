@@ -6,6 +6,7 @@ fn port(name: &str, stream: bool) -> v1::Port {
     v1::Port {
         name: name.into(),
         parameter: name.into(),
+        ..Default::default()
         r#type: Some(text(stream)),
     }
 }

@@ -6,8 +6,8 @@ fn port(name: &str, stream: bool) -> v1::Port {
     v1::Port {
         name: name.into(),
         parameter: name.into(),
-        ..Default::default()
         r#type: Some(text(stream)),
+        ..Default::default()
     }
 }
 

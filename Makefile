@@ -101,7 +101,7 @@ endef
 	.uv/bin/pip install -q uv
 
 $(VENV)/bin/python: | $(UV)
-	@$(FIND_PYTHON); $(UV) venv -q --allow-existing --python $$python $(VENV)
+	@$(UV) venv -q --allow-existing --python '>=3.11' $(VENV) 2>/dev/null || { $(FIND_PYTHON); $(UV) venv -q --allow-existing --python $$python $(VENV); }
 
 $(VENV)/.installed: pyproject.toml constraints.txt $(RUST_SOURCES) | .toolchain $(VENV)/bin/python
 	$(UV) pip install -q --python $(PYTHON) -c constraints.txt -e '.[demo,dev]' -e core-rs --reinstall-package omniflow-core

@@ -32,6 +32,9 @@ impl Control {
 
     /// The worker is rid of what it has not finished, which goes on elsewhere, so that nothing keeps it from leaving.
     fn drain_is_over(&mut self, worker: WorkerId, now: Micros, effects: &mut Vec<Effect>) {
+        if !self.fleet.is_alive(worker) {
+            return;
+        }
         let mut held: Vec<JobId> = self
             .jobs
             .values()

@@ -195,6 +195,42 @@ fn a_worker_that_is_silent_past_the_limit_is_lost() {
 }
 
 #[test]
+fn what_a_slow_worker_has_not_taken_holds_back_new_jobs_and_is_not_its_death() {
+    let cluster = Cluster::new(HubConfig {
+        max_held_input_bytes: 4 << 20,
+        ..config()
+    });
+    cluster.worker("speaker", &["speak"], |activation| work(&activation));
+    let info = mute(&cluster, "mute");
+    cluster.hub.worker_seen(&info.encode_to_vec()).unwrap();
+    cluster.until_ready(2);
+    let mut large = request();
+    large.inputs[0].frames = vec![common::text(&"x".repeat(1 << 20))];
+    let mut client = cluster.client();
+    let refusal = (0..50).find_map(|_| {
+        client.submit(large.clone());
+        match client.next() {
+            v1::job_event::Event::Refused(error) => Some(error),
+            _ => {
+                let job = cluster.hub.list_jobs(&[]).unwrap();
+                let job = v1::ListResponse::decode(&job[..])
+                    .unwrap()
+                    .jobs
+                    .remove(0)
+                    .job;
+                client.cancel(&job);
+                client.failure();
+                None
+            }
+        }
+    });
+    let error = refusal.expect("its inputs pile up");
+    assert_eq!(error.code(), ErrorCode::ResourceExhausted);
+    assert!(error.message.contains("wait for workers"), "{error:?}");
+    cluster.until_ready(2);
+}
+
+#[test]
 fn absence_from_the_registry_with_a_living_link_changes_nothing() {
     let cluster = Cluster::new(config());
     let worker = cluster.worker("both", &["read", "speak"], |activation| work(&activation));

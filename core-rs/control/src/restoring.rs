@@ -9,6 +9,10 @@ use crate::ids::{ClientId, JobId, Micros};
 use crate::job::{Job, Outcome, Slot};
 use crate::table::Control;
 
+/// How long clients have to find the scheduler's next life: it takes a while until they can connect, and they look every
+/// few seconds.
+const RETURN_MS: u64 = 15_000;
+
 impl Control {
     /// Puts the job where it was. What ran of it runs again, under higher epochs; its client has the grace period to
     /// come back. A job of a number that is known, or of an unknown flow, is left alone.
@@ -53,7 +57,7 @@ impl Control {
 
     fn restore_living(&mut self, mut job: Job, now: Micros, effects: &mut Vec<Effect>) {
         let (id, deadline) = (job.id, job.deadline);
-        let until = now.plus_ms(self.limits.client_grace_ms);
+        let until = now.plus_ms(self.limits.client_grace_ms.max(RETURN_MS));
         let due = if job.detach {
             deadline
         } else {

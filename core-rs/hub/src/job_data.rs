@@ -315,8 +315,8 @@ mod tests {
     fn a_reader_sees_every_frame_and_the_mark_once() {
         let mut log = ResultLog::default();
         assert!(log.read(0, 0).is_none());
-        log.push(frame(0));
-        log.push(frame(1));
+        assert_eq!(log.push(frame(0)), None);
+        assert_eq!(log.push(frame(1)), None);
         let (first, cursor) = log.read(0, 0).unwrap();
         assert_eq!((first.seq, &first.payload[..], cursor), (0, &[0][..], 1));
         let (_, cursor) = log.read(0, cursor).unwrap();
@@ -330,12 +330,37 @@ mod tests {
     #[test]
     fn what_was_acknowledged_is_gone_and_a_late_reader_starts_after_it() {
         let mut log = ResultLog::default();
-        (0..4).for_each(|seq| log.push(frame(seq)));
+        (0..4).for_each(|seq| assert_eq!(log.push(frame(seq)), None));
         log.ack(1);
         assert_eq!(log.read(0, 0).unwrap().0.seq, 2);
         log.ack(100);
         assert!(log.read(0, 0).is_none());
         log.push(Item::End { count: 4 });
         assert_eq!(log.read(0, 0).unwrap().0.count, 4);
+    }
+
+    /// A log that expects what `shown` holds.
+    fn after_a_restart(shown: &ResultLog) -> ResultLog {
+        let mut log = ResultLog::default();
+        log.expect(shown.len(), shown.digest);
+        log
+    }
+
+    #[test]
+    fn rule_12_a_job_that_runs_again_shows_nothing_before_it_has_said_the_same() {
+        let mut shown = ResultLog::default();
+        (0..2).for_each(|seq| assert_eq!(shown.push(frame(seq)), None));
+        let mut log = after_a_restart(&shown);
+        assert_eq!(log.push(frame(0)), None);
+        assert!(log.read(0, 0).is_none());
+        assert_eq!(log.push(frame(1)), None);
+        assert_eq!(log.read(0, 1).unwrap().0.seq, 1);
+        // Another frame in the place of the second; an end before it.
+        let mut log = after_a_restart(&shown);
+        assert_eq!(log.push(frame(0)), None);
+        assert_eq!(log.push(frame(7)), Some(2));
+        let mut log = after_a_restart(&shown);
+        assert_eq!(log.push(frame(0)), None);
+        assert_eq!(log.push(Item::End { count: 1 }), Some(2));
     }
 }

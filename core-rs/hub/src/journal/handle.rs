@@ -110,11 +110,6 @@ impl Journal {
         self.last
     }
 
-    /// The number of the last record.
-    pub(crate) fn last(&self) -> u64 {
-        self.last
-    }
-
     /// The end of a turn.
     pub(crate) fn flush(&mut self) {
         if self.batch.is_empty() {

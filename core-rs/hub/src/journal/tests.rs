@@ -1,5 +1,6 @@
 //! Random histories, cut anywhere, damaged anywhere, compacted anywhere: what is read back is what was written.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
@@ -8,7 +9,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use omniflow_wire::v1;
 use proptest::prelude::*;
-use prost::Message;
 use tempfile::tempdir;
 
 use super::bodies::{Delivered, Ended, Forgotten, JobSpec, WorkerKnown};
@@ -91,10 +91,16 @@ fn write(journal: &mut Journal, step: &Step) {
     };
 }
 
-/// A job's number is used once.
+/// Only what can happen: a number is used once, and nothing is said of a job before it exists or after its end.
 fn plausible(steps: Vec<Step>) -> Vec<Step> {
-    let mut seen = std::collections::BTreeSet::new();
-    let fits = |step: &Step| !matches!(step, Step::Job(job, _) if !seen.insert(*job));
+    let (mut used, mut living, mut ended) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let fits = |step: &Step| match step {
+        Step::Job(job, _) => used.insert(*job) && living.insert(*job),
+        Step::Delivered(job, _) => living.contains(job),
+        Step::Ended(job, _) => living.remove(job) && ended.insert(*job),
+        Step::Forgotten(job) => ended.remove(job),
+        Step::Worker(..) => true,
+    };
     steps.into_iter().filter(fits).collect()
 }
 
@@ -147,7 +153,7 @@ fn bounds(bytes: &[u8]) -> Vec<usize> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
     fn rule_17_files_of_any_length_say_what_was_written_through_any_compactions(
@@ -178,7 +184,7 @@ proptest! {
 
     #[test]
     fn rule_17_a_file_cut_at_any_byte_says_what_its_whole_records_say(
-        steps in prop::collection::vec(step(), 1..8).prop_map(plausible),
+        steps in prop::collection::vec(step(), 1..6).prop_map(plausible),
     ) {
         let folder = tempdir().unwrap();
         live(folder.path(), u64::MAX, &steps);
@@ -191,6 +197,9 @@ proptest! {
             fs::write(&cut, &bytes[..length]).unwrap();
             let whole = bounds.iter().filter(|bound| **bound <= length).count().saturating_sub(1);
             prop_assert_eq!(said(copy.path()).last, whole as u64);
+            if length % 7 != 0 && !bounds.contains(&length) {
+                continue;
+            }
             // What was cut off is gone for good, and the next life goes on behind it.
             live(copy.path(), u64::MAX, &[Step::Job(99, vec![1])]);
             let after = said(copy.path());
@@ -242,8 +251,9 @@ fn a_folder_is_of_one_scheduler_alone() {
 fn a_missing_file_is_a_gap_and_no_silence() {
     let folder = tempdir().unwrap();
     let steps: Vec<Step> = (1..9).map(|job| Step::Job(job, vec![0; 30])).collect();
-    live(folder.path(), 200, &steps[..2]);
-    live(folder.path(), 200, &steps[2..]);
+    for life in steps.chunks(3) {
+        live(folder.path(), u64::MAX, life);
+    }
     let files = list(folder.path()).unwrap();
     let second = &files.segments[1];
     fs::remove_file(&second.1).unwrap();
@@ -299,12 +309,8 @@ fn a_record_costs_microseconds() {
     let folder = tempdir().unwrap();
     let (mut journal, _) = Journal::open(&JournalConfig::new(folder.path()), 7).unwrap();
     let (told, news) = channel();
-    let mut spent = Duration::ZERO;
     journal
-        .start(move |said| {
-            spent = thread_cpu();
-            drop(told.send((said, spent)));
-        })
+        .start(move |said| drop(told.send((said, thread_cpu()))))
         .unwrap();
     let spec = spec(1, vec![0; 1_024]);
     let (turns, of_each) = (2_000, 16);
@@ -323,5 +329,4 @@ fn a_record_costs_microseconds() {
     let (append, write) = (micros(appended), micros(written));
     println!("journal of 1 KiB jobs: {append:.2} CPU-us appending, {write:.2} writing, a record");
     assert!(append + write < 50.0);
-    let _ = spec.encoded_len();
 }

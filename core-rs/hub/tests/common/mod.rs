@@ -166,10 +166,14 @@ pub fn config() -> HubConfig {
 
 impl Cluster {
     pub fn new(config: HubConfig) -> Self {
-        let hub = Arc::new(Hub::new(config).unwrap());
-        hub.put_flow(&flow().encode_to_vec()).unwrap();
+        let cluster = Self::without_flows(config);
+        cluster.hub.put_flow(&flow().encode_to_vec()).unwrap();
+        cluster
+    }
+
+    pub fn without_flows(config: HubConfig) -> Self {
         Self {
-            hub,
+            hub: Arc::new(Hub::new(config).unwrap()),
             folder: tempfile::tempdir().unwrap(),
             incarnations: AtomicU32::new(0),
             nodes: Mutex::default(),

@@ -53,7 +53,7 @@ class SchedulerSettings(BaseModel):
     journal: Path | None = None
     """Folder, of this scheduler alone, in which accepted jobs survive its death; none: they die with it."""
     journal_fsync: bool = False
-    """Wait for the disk with every batch: what is accepted then survives the machine's death, too, and costs its time."""
+    """Wait for the disk with every batch: what is accepted then survives the machine's death, too."""
     heartbeat_s: Seconds = DEFAULT_HEARTBEAT_S
     heartbeat_limit_s: Seconds = DEFAULT_HEARTBEAT_LIMIT_S
     """A worker that was silent for so long is dead."""

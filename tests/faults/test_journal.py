@@ -21,8 +21,8 @@ WORKERS: list[dict[str, Any]] = [
 ]
 SENTENCE = "one two three four five"
 POINTS = ("submitted", "bound", "written", "accepted", "result", "ended", "told")
-"""Before anything is known of the job; decided where it runs; on disk, and nobody told; the client about to be told; its
-first result is there; it has ended, and nobody knows; the client about to be told that."""
+"""Before anything is known of the job; decided where it runs; on disk, and nobody told; the client about to be told;
+its first result is there; it has ended, and nobody knows; the client about to be told that."""
 
 
 @pytest.fixture(scope="module")

@@ -102,15 +102,15 @@ class Client:
         """Returns once the job is accepted.
 
         `flow`: the name of a registered flow, or a `@flow` function, which is registered first. `inputs`: by name; a
-        list of frames for a stream. `parameters`: "node.parameter" to a value that overrides the flow's own.
-        `deadline`: seconds from arrival. `detach`: the job goes on when this client goes.
-        Raises what the job was refused with.
+        list of frames for a stream. `parameters`: the flow's own by name, and "node.parameter" to a value that
+        overrides a constant of the flow. `deadline`: seconds from arrival. `detach`: the job goes on when this client
+        goes. Raises what the job was refused with.
         """
         signature = await self._signature_for(flow)
         request = job_pb2.SubmitRequest(
             flow=flow if isinstance(flow, str) else flow.name,
             inputs=await self._encoded(flow, signature, inputs or {}),
-            parameters=encode_parameters(parameters) if parameters else None,
+            parameters=encode_parameters(parameters, signature) if parameters else None,
             priority=priority,
             deadline_ms=_deadline_ms(deadline),
             idempotency_key=idempotency_key or f"{self._key}-{next(self._numbers)}",

@@ -22,6 +22,7 @@ fn port(name: String, stream: bool) -> PortSpec {
         parameter: name.clone(),
         name,
         value_type: text(stream),
+        gate: false,
     }
 }
 
@@ -70,9 +71,7 @@ pub fn flow(name: &str, nodes: &[(&str, &[u32], bool)]) -> Arc<Graph> {
             trigger: vec![(0..inputs.len() as u32).map(PortIx).collect()],
             inputs,
             outputs: vec![port("out".to_owned(), *stream)],
-            max_attempts: 0,
-            deterministic: true,
-            source: None,
+            ..NodeSpec::default()
         });
     }
     for (index, (_, _, stream)) in nodes.iter().enumerate() {

@@ -47,6 +47,7 @@ fn port(name: &str, stream: bool) -> v1::Port {
         name: name.to_owned(),
         r#type: text_type(stream),
         parameter: name.to_owned(),
+        ..Default::default()
     }
 }
 

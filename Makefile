@@ -12,7 +12,7 @@ UV     := $(shell command -v uv || echo .uv/bin/uv)
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE ?= hardlink
 
-PYTHON_SOURCES := omniflow scheduler workers tests benchmarks examples
+PYTHON_SOURCES := omniflow scheduler workers core-rs/omniflow_core proto tests benchmarks examples
 RUST_SOURCES   := Cargo.toml Cargo.lock $(shell find core-rs -name '*.rs' -o -name Cargo.toml -o -name pyproject.toml)
 PROTOS         := $(wildcard proto/omniflow/v1/*.proto)
 
@@ -28,6 +28,7 @@ demo: setup ## read a picture, answer a question about it, speak the answer: on 
 
 test: lint test-rust test-python ## everything that must be green: linters, types, Rust tests, Python tests
 
+lint: lint-python lint-rust ## ruff, mypy --strict, import-linter, cargo fmt and clippy
 
 lint-python: setup
 	$(BIN)/ruff check $(PYTHON_SOURCES)
@@ -63,7 +64,9 @@ bench-peers: setup ## set up the peers' environments under .peers/ (large, slow;
 soak: setup ## long tests
 	$(BIN)/pytest -m soak --timeout 3600 -o addopts="-ra --strict-markers"
 
-proto: setup ## regenerate the protobuf code from proto/
+proto: .toolchain ## regenerate the protobuf code of Rust and Python from proto/
+	cargo run -q -p omniflow-wire --example regenerate
+	@$(MAKE) --no-print-directory setup
 	$(PYTHON) proto/generate.py
 
 constraints: $(UV) ## resolve constraints.txt anew
@@ -71,23 +74,34 @@ constraints: $(UV) ## resolve constraints.txt anew
 	  $(UV) pip compile -q --no-emit-index-url --no-header --no-annotate --all-extras pyproject.toml | grep -v '^-e'; } > constraints.new
 	mv constraints.new constraints.txt
 
-clean: ## remove what was built (not the cache of converted weights)
-	rm -rf $(VENV) .uv target out .omniflow core-rs/omniflow_core/_native*.so .mypy_cache .ruff_cache .pytest_cache
+clean: ## remove what was built (not converted weights in ~/.cache/omniflow, nor the peers in .peers)
+	rm -rf $(VENV) .uv target out .omniflow core-rs/omniflow_core/_native*.so
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # --- how it is set up ----------------------------------------------------------------------------------------------
 
 .PHONY: .toolchain
 .toolchain:
 	@command -v cargo >/dev/null || { echo "omniflow: no Rust toolchain (cargo) on PATH: install Rust 1.88 or later (https://rustup.rs), then run make again" >&2; exit 1; }
+	@found=$$(cargo --version 2>&1) || { echo "omniflow: cargo does not run ($${found%%$$'\n'*}): run rustup default stable, then make again" >&2; exit 1; }; \
+	[[ $$found =~ ([0-9]+)\.([0-9]+) ]] && (( BASH_REMATCH[1] > 1 || BASH_REMATCH[2] >= 88 )) || { echo "omniflow: $$found is too old: Rust 1.88 or later is needed (rustup update stable), then run make again" >&2; exit 1; }
 	@command -v cc >/dev/null || { echo "omniflow: no C compiler (cc) on PATH: install one (Debian: apt-get install gcc), then run make again" >&2; exit 1; }
 
+# Sets $python to the first interpreter on PATH that is new enough.
+define FIND_PYTHON
+python=; for each in python3 python3.14 python3.13 python3.12 python3.11; do \
+	if command -v $$each >/dev/null && $$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$each; break; fi; done; \
+[[ $$python ]] || { echo "omniflow: no Python 3.11 or later on PATH (found: $$(python3 --version 2>/dev/null || echo none)): install one, then run make again" >&2; exit 1; }
+endef
+
 .uv/bin/uv:
-	@command -v python3 >/dev/null || { echo "omniflow: no python3 on PATH: install Python 3.11 or later, then run make again" >&2; exit 1; }
-	python3 -m venv .uv
+	@$(FIND_PYTHON); \
+	$$python -c 'import ensurepip, venv' 2>/dev/null || { echo "omniflow: $$python has no venv module: install it (Debian: apt-get install python3-venv), or install uv, then run make again" >&2; exit 1; }; \
+	$$python -m venv .uv
 	.uv/bin/pip install -q uv
 
 $(VENV)/bin/python: | $(UV)
-	$(UV) venv -q --allow-existing --python '>=3.11' $(VENV)
+	@$(UV) venv -q --allow-existing --python '>=3.11' $(VENV) 2>/dev/null || { $(FIND_PYTHON); $(UV) venv -q --allow-existing --python $$python $(VENV); }
 
 $(VENV)/.installed: pyproject.toml constraints.txt $(RUST_SOURCES) | .toolchain $(VENV)/bin/python
 	$(UV) pip install -q --python $(PYTHON) -c constraints.txt -e '.[demo,dev]' -e core-rs --reinstall-package omniflow-core

@@ -7,7 +7,9 @@ the chat template's first page is ever reused.
 import argparse
 import asyncio
 import random
+import statistics
 import time
+from dataclasses import dataclass
 
 from clusters import RunningCluster, running
 from peer_process import Peer, hugging_face
@@ -28,7 +30,7 @@ def arguments() -> argparse.Namespace:
     """How long to measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=15, help="alternating measurements")
-    parser.add_argument("--tokens", type=int, default=64, help="longest answer")
+    parser.add_argument("--tokens", type=int, default=128, help="length of an answer at most")
     return parser.parse_args()
 
 
@@ -37,8 +39,17 @@ def question(dice: random.Random, context: int) -> str:
     return " ".join(dice.choice(WORDS) for _ in range(max(1, context - TEMPLATE_TOKENS)))
 
 
-async def ask(cluster: RunningCluster, questions: list[str], tokens: int) -> tuple[float, list[str]]:
-    """Tokens a second over all questions, asked at once, and the answers."""
+@dataclass(frozen=True)
+class Measured:
+    """Tokens a second over all answers, the answers, and how many tokens one had, on average."""
+
+    rate: float
+    answers: list[str]
+    tokens: float
+
+
+async def ask(cluster: RunningCluster, questions: list[str], tokens: int) -> Measured:
+    """All questions at once."""
     async with Client(cluster.state.address) as client:
         await client.signature_of("chat", b"")
         started = time.perf_counter()
@@ -54,30 +65,34 @@ async def ask(cluster: RunningCluster, questions: list[str], tokens: int) -> tup
         if job.report is not None
         for activation in job.report.activations
     )
-    return generated / seconds, answers
+    return Measured(generated / seconds, answers, generated / len(questions))
 
 
 def compare(cluster: RunningCluster, peer: Peer, context: int, pairs: int, tokens: int) -> list[Row]:
     """One job at a time, and eight at once, both against one call of `generate` at a time."""
     dice = random.Random(context)
-    one: list[float] = []
-    together: list[float] = []
+    one: list[Measured] = []
+    together: list[Measured] = []
     reference: list[float] = []
     same = 0
     for _ in range(pairs):
         asked = question(dice, context)
         theirs = peer.order(question=asked, tokens=tokens)
         reference.append(theirs["tokens"] / theirs["seconds"])
-        rate, answers = asyncio.run(ask(cluster, [asked], tokens))
-        one.append(rate)
-        same += answers == [theirs["text"]]
-        rate, _ = asyncio.run(ask(cluster, [question(dice, context) for _ in range(TOGETHER)], tokens))
-        together.append(rate)
+        one.append(asyncio.run(ask(cluster, [asked], tokens)))
+        same += one[-1].answers == [theirs["text"]]
+        together.append(asyncio.run(ask(cluster, [question(dice, context) for _ in range(TOGETHER)], tokens)))
     work = f"llm through the system, context {context}"
     return [
-        compared(f"{work}, 1 job ({same}/{pairs} same text)", one, reference, "tokens/s", at_least=ONE_AT_LEAST),
-        compared(f"{work}, {TOGETHER} jobs", together, reference, "tokens/s", at_least=TOGETHER_AT_LEAST),
+        _row(f"{work}, 1 job ({same}/{pairs} same text)", one, reference, ONE_AT_LEAST),
+        _row(f"{work}, {TOGETHER} jobs", together, reference, TOGETHER_AT_LEAST),
     ]
+
+
+def _row(work: str, ours: list[Measured], theirs: list[float], reach: float) -> Row:
+    length = statistics.mean(each.tokens for each in ours)
+    rates = [each.rate for each in ours]
+    return compared(f"{work}, answers of {length:.0f} tokens", rates, theirs, "tokens/s", at_least=reach)
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """The extension module. One section per crate; held to the compiled module by `mypy.stubtest`."""
 
+from os import PathLike
 from typing import Any, Self, final
 
 import numpy as np
@@ -40,13 +41,22 @@ def check_flow(flow: bytes) -> list[FlowProblem]:
     Raises `WireError` when the bytes are no such message.
     """
 
+def flow_version(flow: bytes) -> bytes:
+    """The version of a serialized `omniflow.v1.Flow`: a hash over all but the version itself, docs and source places.
+
+    Raises `WireError`.
+    """
+
 # --- hub: the scheduler's data path -----------------------------------------------------------------------------------
 
 @final
 class Hub:
-    """Clients and worker links around the job table. All calls but `close` return at once; the GIL is released around work.
+    """Clients and worker links around the job table. All calls but `close` return at once, and release the GIL.
 
-    Raises `InvalidArgument` for an unknown policy, naming the known ones.
+    `journal`: the folder in which accepted jobs survive the process (`kill -9`), of this hub alone; with `journal_fsync`
+    also the machine, at the price of a wait for the disk with every batch. What it holds is back when this returns.
+    Raises `InvalidArgument` for an unknown policy, naming the known ones; `JournalUnusable` for a journal that is damaged,
+    in use, or not to be read or written: which file, where in it, and the cure.
     """
 
     def __new__(
@@ -58,8 +68,13 @@ class Hub:
         queue_limit: int = 100_000,
         max_deadline_ms: int = 600_000,
         max_input_bytes: int = 67_108_864,
+        max_held_input_bytes: int = 2_147_483_648,
+        max_kept_result_bytes: int = 2_147_483_648,
+        client_grace_ms: int = 5_000,
         result_ttl_ms: int = 60_000,
         max_attempts: int = 3,
+        journal: str | PathLike[str] | None = None,
+        journal_fsync: bool = False,
         heartbeat_ms: int = 1_000,
         heartbeat_limit_ms: int = 10_000,
         reconnect_ms: int = 2_000,
@@ -68,10 +83,12 @@ class Hub:
         """An eventfd, readable while `ready_clients` would return something."""
     def open_client(self) -> int: ...
     def close_client(self, client: int) -> None:
-        """The call or stream broke or ended: its jobs that were not submitted with `detach` are cancelled; the others go on."""
-    def send(self, client: int, batch: bytes) -> None:
+        """The call or stream broke or ended: its jobs, but for those submitted with `detach`, are cancelled after the
+        grace period, unless a client takes them over in it."""
+    def send(self, client: int, batch: bytes) -> int:
         """`batch` is a serialized `ClientBatch`, as it came off the wire. Answers come through `take`.
 
+        How many of them wait for the client: while they are many, it should not be listened to.
         Raises `WireError`, `UnknownClient`.
         """
     def ready_clients(self) -> list[int]:
@@ -85,8 +102,11 @@ class Hub:
         """The registry shows this `WorkerInfo` (new, or changed). The hub dials it. Raises `WireError`."""
     def worker_gone(self, name: str, incarnation: str) -> None:
         """The registration vanished. With a living link this changes nothing (rule 13)."""
-    def drain_worker(self, name: str) -> int:
-        """Outstanding activations. Raises `UnknownWorker`."""
+    def drain_worker(self, name: str, within_ms: int = 0) -> int:
+        """Outstanding activations; those that are left after `within_ms` (0: no limit) go on elsewhere.
+
+        Raises `UnknownWorker`.
+        """
     def cluster_status(self) -> bytes: ...
     def job_status(self, job: str) -> bytes | None: ...
     def list_jobs(self, request: bytes) -> bytes: ...
@@ -219,6 +239,9 @@ class UnknownWorker(CoreError):
 
 class UnknownClient(CoreError):
     """A client that was never opened, or is closed."""
+
+class JournalUnusable(CoreError):
+    """The scheduler's journal is damaged, in use, or not to be read; the message names the file, the place and the cure."""
 
 class AddressInUse(CoreError):
     """Another living process listens at the address."""

@@ -56,7 +56,7 @@ def status(cluster: ClusterOption = None, address: AddressOption = None, as_json
     from omniflow.cli.consoles import out
     from omniflow.cli.locate import locate
     from omniflow.cli.remote import ask
-    from omniflow.cli.status_view import process_table, status_json, summary_lines, worker_table
+    from omniflow.cli.status_view import model_lines, process_table, status_json, summary_lines, worker_table
     from omniflow.errors import OmniFlowError
 
     target = locate(cluster, address)
@@ -75,6 +75,8 @@ def status(cluster: ClusterOption = None, address: AddressOption = None, as_json
     for line in summary_lines(found, target.address):
         out().print(line)
     out().print(worker_table(found.workers))
+    for line in model_lines(found.workers):
+        out().print(line)
 
 
 def workers(cluster: ClusterOption = None, address: AddressOption = None, as_json: JsonOption = False) -> None:
@@ -82,13 +84,15 @@ def workers(cluster: ClusterOption = None, address: AddressOption = None, as_jso
     from omniflow.cli.consoles import out
     from omniflow.cli.locate import locate
     from omniflow.cli.remote import ask, message_json
-    from omniflow.cli.status_view import worker_table
+    from omniflow.cli.status_view import model_lines, worker_table
 
     found = ask(locate(cluster, address), lambda client: client.workers())
     if as_json:
         typer.echo("[" + ",\n ".join(message_json(worker) for worker in found) + "]")
     else:
         out().print(worker_table(found))
+        for line in model_lines(found):
+            out().print(line)
 
 
 def drain(

@@ -15,7 +15,7 @@ from omniflow.errors import BadFlow, InvalidArgument, Problem
 from omniflow.flow import Flow, load_flows
 from omniflow.flow.draw import mermaid, svg
 
-app = typer.Typer(no_args_is_help=True, help="Check and draw flows; needs no cluster.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Check and draw flows; needs no cluster.")
 
 Target = Annotated[str, typer.Argument(metavar="FILE[:NAME]", help="A Python file (or module), and which flow of it.")]
 

@@ -18,7 +18,7 @@ def build(arguments: list[str]) -> typer.Typer:
     """The command line. `flow` brings the whole flow language along, so it is loaded only when it is asked for."""
     app = typer.Typer(
         no_args_is_help=True,
-        rich_markup_mode="rich",
+        rich_markup_mode=None,  # its help would import half of rich, and take twice as long
         pretty_exceptions_enable=False,
         epilog=_EPILOG,
         help="Serve models made of several unlike parts: start a cluster, submit jobs, look at it.",

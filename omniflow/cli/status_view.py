@@ -55,6 +55,21 @@ def worker_table(workers: Iterable[cluster_pb2.WorkerStatus]) -> Table:
     return table
 
 
+def model_lines(workers: Iterable[cluster_pb2.WorkerStatus]) -> list[str]:
+    """Which weights each role has, and how its KV lies; two lines for one role: its workers can share no pages."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for worker in workers:
+        for role in worker.info.roles:
+            if role.weights_fingerprint:
+                pages = role.page_layout
+                layout = f"pages of {pages.page_tokens} tokens ({pages.page_bytes / 1024:.4g} KiB)"
+                found.setdefault((role.name, role.weights_fingerprint[:12], layout), []).append(worker.info.name)
+    return [
+        f"{role} on {', '.join(sorted(names))}: weights {weights}, {layout}"
+        for (role, weights, layout), names in sorted(found.items())
+    ]
+
+
 def status_json(status: cluster_pb2.ClusterStatus | None, state: ClusterState | None) -> str:
     """`cluster`: the scheduler's answer, or null; `local`: the processes, null when it was started elsewhere."""
     answer = (

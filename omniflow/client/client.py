@@ -1,6 +1,7 @@
 """The asyncio client."""
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import uuid
@@ -12,12 +13,12 @@ import grpc
 import grpc.aio
 
 from omniflow.client.address import Dialer, Finder, FixedAddress, LeaderAddress
-from omniflow.client.exchange import Exchange
+from omniflow.client.exchange import FAREWELL_S, Exchange
 from omniflow.client.failures import failure_of, has_error
 from omniflow.client.job import Job
 from omniflow.client.signature import Compilable, Signature, encode_parameters, encode_untyped
 from omniflow.client.solo import SoloSubmit
-from omniflow.errors import InternalError, InvalidArgument, UnknownFlow
+from omniflow.errors import InternalError, InvalidArgument, OmniFlowError, UnknownFlow
 from omniflow.v1 import cluster_pb2, job_pb2
 from omniflow.v1.cluster_pb2_grpc import ClusterServiceStub
 from omniflow.v1.flow_pb2 import Flow
@@ -59,6 +60,7 @@ class Client:
         self._signatures: dict[tuple[str, bytes], Signature] = {}
         self._registered: dict[Compilable, Signature] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._solos: set[SoloSubmit] = set()
         self._running = False
         self._key = uuid.uuid4().hex
         self._numbers = itertools.count(1)
@@ -73,8 +75,9 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Ends the stream and the connection. Does nothing the second time."""
-        self._exchange.end()
+        """Cancels its jobs that are not detached, ends the stream and the connection. Does nothing the second time."""
+        await self._exchange.leave()
+        await self._leave_alone()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -122,7 +125,7 @@ class Client:
             await self._submit_alone(job, request)
         else:
             self._ensure_running()
-            await self._exchange.submit(job, request)
+            await self._exchange.submit(job, request, shared=bool(idempotency_key) or detach)
         return job
 
     async def watch(self, job_id: str, next_seq: Mapping[str, int] | None = None, *, progress: bool = False) -> Job:
@@ -213,8 +216,11 @@ class Client:
             self._signatures[flow, each.version] = self._signatures[flow, b""] = signature
         known = self._signatures.get((flow, version))
         if known is None:
+            names = ", ".join(sorted(each.name for each in await self.flows())) or "none"
             raise UnknownFlow(
-                f"no flow {flow!r} is registered", field="flow", cure="register it: `await client.register_flow(...)`"
+                f"no flow {flow!r} is registered in that version; registered are: {names}",
+                field="flow",
+                cure="name one of them, or register it: `await client.register_flow(...)`",
             )
         return known
 
@@ -250,12 +256,24 @@ class Client:
     async def _submit_alone(self, job: Job, request: job_pb2.SubmitRequest) -> None:
         self._ensure_running()
         solo = SoloSubmit(self._dialer, self._exchange, job, request)
+        self._solos.add(solo)
         task = self._spawn(solo.run(), "omniflow large job")
+        task.add_done_callback(lambda _: self._solos.discard(solo))
         try:
             await solo.accepted
         except asyncio.CancelledError:
             task.cancel()
             raise
+
+    async def _leave_alone(self) -> None:
+        """Goodbye to the large jobs, whose calls have no word for it."""
+        jobs = [solo.to_cancel for solo in self._solos if solo.to_cancel]
+        if not jobs:
+            return
+        with contextlib.suppress(TimeoutError, OmniFlowError):
+            async with asyncio.timeout(FAREWELL_S):
+                for job in jobs:
+                    await self.cancel(job, "its client left")
 
     def _ensure_running(self) -> None:
         if not self._running:

@@ -12,11 +12,14 @@ from omniflow.client.failures import failure_of, is_break, unreachable
 from omniflow.client.job import Job
 from omniflow.errors import OmniFlowError, Unavailable, from_proto
 from omniflow.v1.job_pb2 import (
+    MARK_NONE,
+    AckRequest,
     CancelRequest,
     ClientBatch,
     ClientMessage,
     EventBatch,
     JobEvent,
+    Leave,
     SubmitRequest,
     WatchRequest,
 )
@@ -26,6 +29,10 @@ log = logging.getLogger(__name__)
 CONNECT = "/omniflow.v1.JobService/Connect"
 # What one message holds at most, so that no job waits long behind others' inputs.
 BATCH_BYTES = 1024 * 1024
+# A job's results are acknowledged by so many bytes, so that the scheduler need not keep them all.
+ACK_BYTES = 1024 * 1024
+# How long a goodbye may take.
+FAREWELL_S = 1.0
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
 
@@ -35,12 +42,16 @@ Call = grpc.aio.StreamStreamCall[bytes, bytes]
 class _Entry:
     """A job on the stream. `request` is what to send again while nobody has answered it."""
 
-    __slots__ = ("abandoned", "answered", "job", "progress", "request")
+    __slots__ = ("abandoned", "answered", "detach", "job", "last", "progress", "request", "shared", "unacknowledged")
 
-    def __init__(self, job: Job, request: ClientMessage, progress: bool) -> None:
+    def __init__(self, job: Job, request: ClientMessage, progress: bool, *, shared: bool, detach: bool) -> None:
         self.job = job
         self.request: ClientMessage | None = request
         self.progress = progress
+        self.shared = shared
+        self.detach = detach
+        self.last: dict[int, int] = {}
+        self.unacknowledged = 0
         self.abandoned = False
         self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -56,21 +67,34 @@ class Exchange:
         self._wanted = asyncio.Event()
         self._last_tag = 0
         self._ended: OmniFlowError | None = None
+        self._connected = False
+        self._leaving = False
+        self._left = asyncio.Event()
 
-    async def submit(self, job: Job, request: SubmitRequest) -> None:
-        """Returns once the job is accepted. Raises what it was refused with."""
-        await self._start(job, ClientMessage(submit=request), request.progress)
+    async def submit(self, job: Job, request: SubmitRequest, *, shared: bool) -> None:
+        """Returns once the job is accepted. Raises what it was refused with.
 
-    async def watch(self, job: Job, request: WatchRequest) -> None:
-        """Puts an accepted job on the stream; returns at its first event. Raises `UnknownJob`."""
-        await self._start(job, ClientMessage(watch=request), request.progress)
+        `shared`: others may want its results too, so that all are kept for as long as the scheduler does.
+        """
+        entry = _Entry(job, ClientMessage(submit=request), request.progress, shared=shared, detach=request.detach)
+        await self._start(entry)
 
-    async def _start(self, job: Job, message: ClientMessage, progress: bool) -> None:
+    async def watch(self, job: Job, request: WatchRequest, *, detach: bool = True) -> None:
+        """Puts an accepted job on the stream; returns at its first event. Raises `UnknownJob`.
+
+        `detach`: it goes on when this client leaves.
+        """
+        await self._start(_Entry(job, ClientMessage(watch=request), request.progress, shared=True, detach=detach))
+
+    async def _start(self, entry: _Entry) -> None:
         if self._ended is not None:
             raise self._ended
+        message = entry.request
+        if message is None:
+            raise ValueError("an entry starts with a request")
         self._last_tag += 1
-        message.tag = tag = self._last_tag
-        entry = self._entries[tag] = _Entry(job, message, progress)
+        message.tag = self._last_tag
+        self._entries[message.tag] = entry
         self._outgoing.append(message)
         self._wanted.set()
         try:
@@ -117,11 +141,14 @@ class Exchange:
     async def _serve(self, call: Call | None) -> None:
         if call is None:
             return
+        self._connected = True
         reader = asyncio.create_task(self._read(call), name="omniflow events")
         writer = asyncio.create_task(self._write(call), name="omniflow requests")
         try:
             await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self._connected = False
+            self._left.set()
             call.cancel()
             reader.cancel()
             writer.cancel()
@@ -178,6 +205,8 @@ class Exchange:
             entry.job.accept(event.job, event.accepted)
         elif kind is not None:
             entry.job.take(event, kind)
+            if kind == "frame" and not entry.shared:
+                self._acknowledge(event, entry)
         if entry.request is not None:
             entry.request = None
             if not entry.answered.done():
@@ -186,6 +215,21 @@ class Exchange:
                 self._cancel(event)
         if kind == "ended":
             del self._entries[event.tag]
+            self._look_left()
+
+    def _acknowledge(self, event: JobEvent, entry: _Entry) -> None:
+        """What has come need not be sent again, even after a break."""
+        frame = event.frame
+        entry.unacknowledged += len(frame.payload)
+        if frame.mark == MARK_NONE:
+            entry.last[frame.port] = frame.seq
+        if entry.unacknowledged < ACK_BYTES:
+            return
+        entry.unacknowledged = 0
+        for port, seq in entry.last.items():
+            ack = AckRequest(job=event.job, port=port, seq=seq)
+            self._outgoing.append(ClientMessage(tag=event.tag, ack=ack))
+        self._wanted.set()
 
     def _cancel(self, event: JobEvent) -> None:
         """Nobody knows of this job: whoever submitted it gave up before it was accepted."""
@@ -195,6 +239,7 @@ class Exchange:
 
     def _refused(self, event: JobEvent, entry: _Entry) -> None:
         del self._entries[event.tag]
+        self._look_left()
         error = from_proto(event.refused)
         if entry.answered.done():
             entry.job.fail(error)
@@ -212,6 +257,24 @@ class Exchange:
             else:
                 entry.answered.set_exception(error)
 
-    def end(self) -> None:
-        """Takes nothing new."""
+    async def leave(self) -> None:
+        """Takes nothing new; cancels the jobs that are not detached, and waits a moment for the answer.
+
+        Without a word the scheduler would keep them going for a while: it cannot tell a client that leaves from one
+        whose connection broke.
+        """
         self._ended = Unavailable("the client is closed", cure="make another Client")
+        if not self._connected or all(entry.detach for entry in self._entries.values()):
+            return
+        self._leaving = True
+        self._outgoing.append(ClientMessage(leave=Leave()))
+        self._wanted.set()
+        try:
+            async with asyncio.timeout(FAREWELL_S):
+                await self._left.wait()
+        except TimeoutError:
+            log.info("%s did not answer a goodbye", self._dialer.words)
+
+    def _look_left(self) -> None:
+        if self._leaving and all(entry.detach for entry in self._entries.values()):
+            self._left.set()

@@ -13,7 +13,7 @@ ERROR_METADATA = "omniflow-error-bin"
 
 def failure_of(error: grpc.aio.AioRpcError, address: str, doing: str) -> OmniFlowError:
     """The Error that the scheduler sent along, or what the status says without one."""
-    sent = _sent_along(error)
+    sent = sent_along(error)
     if sent is not None:
         return from_proto(sent)
     details = error.details() or "no details"
@@ -23,7 +23,7 @@ def failure_of(error: grpc.aio.AioRpcError, address: str, doing: str) -> OmniFlo
                 f"{doing}: the message is over the scheduler's limit",
                 field="inputs",
                 cause=details,
-                cure="send less, or raise `max_input_bytes` of the scheduler",
+                cure="send less, or raise scheduler.limits.max_input_bytes in the cluster file",
             )
         case grpc.StatusCode.UNIMPLEMENTED | grpc.StatusCode.INVALID_ARGUMENT:
             return InvalidArgument(
@@ -39,10 +39,11 @@ def failure_of(error: grpc.aio.AioRpcError, address: str, doing: str) -> OmniFlo
 
 def has_error(error: grpc.aio.AioRpcError) -> bool:
     """Whether the scheduler itself refused, rather than the connection."""
-    return _sent_along(error) is not None
+    return sent_along(error) is not None
 
 
-def _sent_along(error: grpc.aio.AioRpcError) -> Error | None:
+def sent_along(error: grpc.aio.AioRpcError) -> Error | None:
+    """The Error in the call's trailing metadata."""
     metadata: Any = error.trailing_metadata() or ()
     for key, value in metadata:
         if key == ERROR_METADATA and isinstance(value, bytes):

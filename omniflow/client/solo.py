@@ -41,6 +41,11 @@ class SoloSubmit:
                     self._fail(failure_of(error, self._dialer.words, "submitting a job"))
             return
 
+    @property
+    def to_cancel(self) -> str:
+        """The job that ends with its client; empty when there is none."""
+        return "" if self._request.detach or self._job.done else self._job.id
+
     async def _call(self) -> None:
         channel = await self._dialer.connect()
         call = channel.unary_stream(SUBMIT, SubmitRequest.SerializeToString, JobEvent.FromString)(self._request)
@@ -64,7 +69,7 @@ class SoloSubmit:
     async def _resume(self) -> None:
         watch = WatchRequest(job=self._job.id, next_seq=self._job.next_seq(), progress=self._request.progress)
         try:
-            await self._exchange.watch(self._job, watch)
+            await self._exchange.watch(self._job, watch, detach=self._request.detach)
         except OmniFlowError as error:
             self._job.fail(error)
 

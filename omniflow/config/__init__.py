@@ -1,8 +1,11 @@
 """What an operator writes to describe a cluster, checked before anything starts."""
 
 from omniflow.config.cluster import (
+    DEFAULT_LISTEN,
+    MAX_INPUT_BYTES,
     ClusterConfig,
     EtcdConfig,
+    HostPort,
     LimitsConfig,
     RestartConfig,
     RoleConfig,
@@ -10,17 +13,28 @@ from omniflow.config.cluster import (
     WorkerConfig,
 )
 from omniflow.config.errors import ConfigError
+from omniflow.config.heartbeats import DEFAULT_HEARTBEAT_LIMIT_S, DEFAULT_HEARTBEAT_S, check_heartbeats
+from omniflow.config.hosts import host_of, is_wildcard, join
 from omniflow.config.load import load_cluster, parse_strict, read_mapping
 
 __all__ = [
+    "DEFAULT_HEARTBEAT_LIMIT_S",
+    "DEFAULT_HEARTBEAT_S",
+    "DEFAULT_LISTEN",
+    "MAX_INPUT_BYTES",
     "ClusterConfig",
     "ConfigError",
     "EtcdConfig",
+    "HostPort",
     "LimitsConfig",
     "RestartConfig",
     "RoleConfig",
     "SchedulerConfig",
     "WorkerConfig",
+    "check_heartbeats",
+    "host_of",
+    "is_wildcard",
+    "join",
     "load_cluster",
     "parse_strict",
     "read_mapping",

@@ -5,15 +5,22 @@ A key that isn't set is not handed on, so that the scheduler's and the worker's 
 
 import re
 from collections import Counter
+from collections.abc import Iterable
+from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
+from omniflow.config.heartbeats import DEFAULT_HEARTBEAT_LIMIT_S, DEFAULT_HEARTBEAT_S, check_heartbeats
+from omniflow.config.hosts import host_of, is_wildcard
+
 DEFAULT_LISTEN = "127.0.0.1:7070"
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 Seconds = Annotated[float, Field(gt=0, le=30 * 24 * 3600)]
+# A job's inputs travel to workers in messages of 256 MiB at most.
+MAX_INPUT_BYTES = 250 * 1024 * 1024
 
 
 def _name(value: str) -> str:
@@ -39,6 +46,32 @@ def _link_address(value: str) -> str:
     raise ValueError(f"'{value}' is no link address; write unix:PATH or tcp:HOST:PORT (port 0: any free one)")
 
 
+def _dialled_host(value: str) -> str:
+    if is_wildcard(value) or not (re.fullmatch(r"[A-Za-z0-9_.-]+", value) or _is_ipv6(value)):
+        raise ValueError(f"'{value}' is nothing to dial; write a host name or an address without a port, e.g. 10.0.0.7")
+    return value
+
+
+def _is_ipv6(value: str) -> bool:
+    try:
+        IPv6Address(value.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _check_advertised(listen: Iterable[str], advertise: str | None) -> None:
+    """A wildcard says nothing about where to dial, and only a wildcard needs somebody to say it."""
+    wild = next((address for address in listen if is_wildcard(host_of(address))), None)
+    if wild is not None and advertise is None:
+        raise ValueError(
+            f"'listen' has {wild}, which others cannot dial; add 'advertise: HOST', the name or address of this "
+            "machine that they reach it by"
+        )
+    if wild is None and advertise is not None:
+        raise ValueError("'advertise' stands for a wildcard in 'listen' such as 0.0.0.0, and there is none; remove it")
+
+
 def _class_path(value: str) -> str:
     module, colon, name = value.partition(":")
     if not colon or not all(part.isidentifier() for part in module.split(".")) or not name.isidentifier():
@@ -57,6 +90,7 @@ def _role_shorthand(value: Any) -> Any:
 Name = Annotated[str, AfterValidator(_name)]
 HostPort = Annotated[str, AfterValidator(_host_and_port)]
 LinkAddress = Annotated[str, AfterValidator(_link_address)]
+DialledHost = Annotated[str, AfterValidator(_dialled_host)]
 ClassPath = Annotated[str, AfterValidator(_class_path)]
 
 
@@ -90,12 +124,21 @@ class LimitsConfig(_Section):
     """What the scheduler allows. Names and meanings are those of the scheduler's own configuration."""
 
     queue_limit: Annotated[int, Field(ge=1)] | None = None
+    max_input_bytes: Annotated[int, Field(ge=1024, le=MAX_INPUT_BYTES)] | None = None
+    max_held_input_bytes: Annotated[int, Field(ge=1024)] | None = None
+    max_kept_result_bytes: Annotated[int, Field(ge=1024)] | None = None
     max_deadline_s: Seconds | None = None
     max_attempts: Annotated[int, Field(ge=1, le=100)] | None = None
     result_ttl_s: Seconds | None = None
+    client_grace_s: Seconds | None = None
     heartbeat_s: Seconds | None = None
     heartbeat_limit_s: Seconds | None = None
     reconnect_s: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _heartbeats_come_before_their_limit(self) -> Self:
+        check_heartbeats(self.heartbeat_s or DEFAULT_HEARTBEAT_S, self.heartbeat_limit_s or DEFAULT_HEARTBEAT_LIMIT_S)
+        return self
 
 
 class SchedulerConfig(_Section):
@@ -103,11 +146,22 @@ class SchedulerConfig(_Section):
 
     listen: HostPort = DEFAULT_LISTEN
     """Where its gRPC services listen."""
+    advertise: DialledHost | None = None
+    """Host name or address by which other machines reach it, where `listen` is a wildcard."""
     policy: Name | None = None
     """How jobs are ordered and placed, e.g. `least-outstanding`."""
     limits: LimitsConfig = LimitsConfig()
+    journal: Path | None = None
+    """Folder in which accepted jobs survive the scheduler's death; by default `journal/` in the run folder."""
+    journal_fsync: bool | None = None
+    """Wait for the disk with every batch of it, so that they survive the machine's death, too."""
     drain_timeout_s: Seconds | None = None
     env: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _a_wildcard_is_advertised(self) -> Self:
+        _check_advertised([self.listen], self.advertise)
+        return self
 
 
 class RoleConfig(_Section):
@@ -131,6 +185,8 @@ class WorkerConfig(_Section):
     env: dict[str, str] = Field(default_factory=dict)
     listen: tuple[LinkAddress, ...] = ()
     """Link addresses; by default a Unix socket in the run folder. With `count` > 1 only port 0 makes sense."""
+    advertise: DialledHost | None = None
+    """Host name or address by which other machines reach it, where `listen` holds a wildcard."""
     drain_timeout_s: Seconds | None = None
     stuck_after_s: Seconds | None = None
     """A role whose threads all run for jobs that are over, for so long, is broken: the worker is started again."""
@@ -140,6 +196,11 @@ class WorkerConfig(_Section):
     def names(self) -> tuple[str, ...]:
         """The workers' names in the cluster."""
         return (self.name,) if self.count == 1 else tuple(f"{self.name}-{index}" for index in range(self.count))
+
+    @model_validator(mode="after")
+    def _a_wildcard_is_advertised(self) -> Self:
+        _check_advertised([address for address in self.listen if address.startswith("tcp:")], self.advertise)
+        return self
 
     @model_validator(mode="after")
     def _equal_workers_cannot_share_an_address(self) -> Self:

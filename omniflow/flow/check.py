@@ -14,7 +14,7 @@ def check_graph(flow: flow_pb2.Flow) -> list[Problem]:
         node = found.node
         if node is None and found.edge is not None:
             node = _consumer(flow.edges[found.edge])
-        named = flow.nodes[node] if node is not None else None
+        named = flow.nodes[node] if node is not None and node < len(flow.nodes) else None
         source = named.source if named is not None else flow.source
         problems.append(
             Problem(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from omniflow.flow.usage import Usage
 from omniflow.roles import PortSpec
 from omniflow.types import ValueType, to_message
 from omniflow.v1 import flow_pb2
+from omniflow_core import flow_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +38,8 @@ def compile_flow(
         source=_source(source),
     )
     _Compiler(trace, usage, message, results).write()
-    message.version = content_hash(message)
+    message.version = flow_version(message.SerializeToString())
     return message
-
-
-def content_hash(flow: flow_pb2.Flow) -> bytes:
-    """The version of a flow: SHA-256 over all but the version itself, docs and source places."""
-    bare = flow_pb2.Flow()
-    bare.CopyFrom(flow)
-    bare.ClearField("version")
-    bare.ClearField("doc")
-    bare.ClearField("source")
-    for node in bare.nodes:
-        node.ClearField("source")
-    return hashlib.sha256(bare.SerializeToString(deterministic=True)).digest()
 
 
 class _Compiler:

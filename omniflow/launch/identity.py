@@ -1,7 +1,9 @@
 """Which process is meant: a pid alone may name another one tomorrow."""
 
 import os
+import select
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,12 @@ class ProcessIdentity:
     def alive(self) -> bool:
         """Whether this very process still runs."""
         return ProcessIdentity.of(self.pid) == self
+
+    @property
+    def has_pid(self) -> bool:
+        """Whether its pid still names this very process, if only because its last threads have not ended yet."""
+        fields = _stat(self.pid)
+        return bool(fields) and (int(fields[19]), boot_id()) == (self.started, self.boot)
 
     def send(self, number: signal.Signals) -> bool:
         """Signals this very process; False when it has ended."""
@@ -66,6 +74,24 @@ def marked_with(run: Path) -> Iterator[ProcessIdentity]:
             continue
         if mark in environment.split(b"\0") and (found := ProcessIdentity.of(int(entry.name))):
             yield found
+
+
+def wait_for_end(process: ProcessIdentity, timeout_s: float) -> bool:
+    """Blocks until that very process has ended; False when it still runs after the time-out."""
+    deadline = time.monotonic() + timeout_s
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        # It may be a zombie already while threads of it still hold its files, and so its lock on the run folder.
+        if not process.has_pid:
+            return True
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+    finally:
+        os.close(descriptor)
 
 
 def _stat(pid: int) -> list[str]:

@@ -12,9 +12,10 @@ from typing import Any
 
 from omniflow.config import ClusterConfig
 from omniflow.launch.errors import LaunchError, NoCluster, StartFailed, StopTimeout
+from omniflow.launch.identity import wait_for_end
 from omniflow.launch.launcher import ClusterState, Observer
 from omniflow.launch.state import RunLock, already_running, read_state, run_folder
-from omniflow.launch.strays import sweep, wait_for_end
+from omniflow.launch.strays import sweep
 from omniflow.launch.told import write_told
 
 
@@ -23,13 +24,13 @@ class LocalLauncher:
 
     def run(self, config: ClusterConfig, observer: Observer) -> None:
         """In the foreground, until SIGTERM, SIGINT or SIGHUP has ended everything. Raises `LaunchError`."""
+        _check_not_running(run_folder(config))
         asyncio.run(supervise(config, observer))
 
     def start(self, config: ClusterConfig, observer: Observer) -> ClusterState:
         """In the background: the supervisor goes on in a session of its own. Raises `LaunchError`."""
         run = run_folder(config)
-        if (state := read_state(run)) and state.supervisor.alive:
-            raise already_running(run)
+        _check_not_running(run)
         try:
             told = write_told(config, run)
         except OSError as error:
@@ -129,6 +130,12 @@ async def supervise(
         await Supervisor(plan, ClusterStartup(flows), observer, ready).run()
     except OSError as error:
         raise _cannot_use(plan.run, error) from error
+
+
+def _check_not_running(run: Path) -> None:
+    """The lock decides; this only tells it before anything is loaded."""
+    if (state := read_state(run)) and state.supervisor.alive:
+        raise already_running(run)
 
 
 def _cannot_use(run: Path, error: OSError) -> LaunchError:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from omniflow.config import ClusterConfig, WorkerConfig
+from omniflow.config import ClusterConfig, WorkerConfig, join
 from omniflow.launch.etcd import etcd_spec
 from omniflow.launch.identity import MARK
 from omniflow.launch.launcher import Kind
-from omniflow.launch.ports import reachable, with_real_port
+from omniflow.launch.ports import reachable, split, with_real_port
 from omniflow.launch.process import ProcessSpec
 from omniflow.launch.sockets import socket_folder
-from omniflow.launch.state import run_folder
+from omniflow.launch.state import make_rooms, run_folder, write_private
 from omniflow.registry import EtcdSettings
 
 CACHE_VARIABLE = "OMNIFLOW_CACHE"
@@ -63,7 +63,7 @@ def make_plan(config: ClusterConfig) -> Plan:
         etcd = replace(spec, env={**spec.env, **common})
 
     scheduler_file = run / "config" / "scheduler.json"
-    files[scheduler_file] = {**shared, **_scheduler_keys(config, listen)}
+    files[scheduler_file] = {**shared, **_scheduler_keys(config, run, listen)}
     scheduler = ProcessSpec(
         name="scheduler",
         kind=Kind.SCHEDULER,
@@ -96,29 +96,33 @@ def make_plan(config: ClusterConfig) -> Plan:
 
 def write_files(plan: Plan) -> None:
     """Makes the run folder's rooms and writes the processes' configuration. Raises OSError."""
-    for folder in ("logs", "config"):
-        (plan.run / folder).mkdir(parents=True, exist_ok=True)
+    make_rooms(plan.run)
     for file, content in plan.files.items():
-        file.write_text(json.dumps(content, indent=1))
+        write_private(file, json.dumps(content, indent=1))
 
 
-def _scheduler_keys(config: ClusterConfig, listen: str) -> dict[str, Any]:
+def _scheduler_keys(config: ClusterConfig, run: Path, listen: str) -> dict[str, Any]:
     scheduler = config.scheduler
     optional = {
+        "advertise": join(scheduler.advertise, split(listen)[1]) if scheduler.advertise else None,
         "policy": scheduler.policy,
         "drain_timeout_s": scheduler.drain_timeout_s,
+        "journal_fsync": scheduler.journal_fsync,
         "log_level": config.log_level,
         **scheduler.limits.model_dump(),
     }
-    return {"name": "scheduler", "listen": listen, **_set(optional)}
+    journal = str(scheduler.journal or run / "journal")
+    return {"name": "scheduler", "listen": listen, "journal": journal, **_set(optional)}
 
 
 def _worker_keys(config: ClusterConfig, worker: WorkerConfig, name: str, socket: Path) -> dict[str, Any]:
     optional = {
+        "advertise": worker.advertise,
         "device": worker.device,
         "threads": worker.threads,
         "drain_timeout_s": worker.drain_timeout_s,
         "stuck_after_s": worker.stuck_after_s,
+        "heartbeat_limit_s": config.scheduler.limits.heartbeat_limit_s,
         "log_level": config.log_level,
         "retention_bytes": worker.retention_bytes,
     }

@@ -1,34 +1,31 @@
 """Ports: which is free, and who holds one that is not."""
 
-import socket
-
+from omniflow.config import is_wildcard
 from omniflow.launch.errors import AddressInUse, LaunchError
+from omniflow.registry.ports import free_port, try_listen
+
+__all__ = ["check_free", "free_port", "reachable", "split", "with_real_port"]
 
 
 def check_free(address: str) -> None:
     """Raises `AddressInUse` naming the process that listens on host:port, where that can be seen."""
     host, port = split(address)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        # A connection of an earlier run in TIME_WAIT is no obstacle. SO_REUSEPORT is: gRPC sets it, and two schedulers
-        # would share the port without a word.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except PermissionError:
-            raise LaunchError(f"this user may not listen on {address}", cure="choose a port above 1023") from None
-        except OSError as error:
-            if port and (holder := _holder(port)) is not None:
-                raise AddressInUse(
-                    f"{address} is in use by {holder}",
-                    field="scheduler.listen",
-                    cure="end it (`omniflow down`, if it is another cluster), or set `scheduler.listen` to a free port",
-                ) from None
+    try:
+        try_listen(host, port)
+    except PermissionError:
+        raise LaunchError(f"this user may not listen on {address}", cure="choose a port above 1023") from None
+    except OSError as error:
+        if port and (holder := _holder(port)) is not None:
             raise AddressInUse(
-                f"cannot listen on {address}: {error.strerror or error}",
+                f"{address} is in use by {holder}",
                 field="scheduler.listen",
-                cure="set `scheduler.listen` to an address of this machine and a free port",
+                cure="end it (`omniflow down`, if it is another cluster), or set `scheduler.listen` to a free port",
             ) from None
+        raise AddressInUse(
+            f"cannot listen on {address}: {error.strerror or error}",
+            field="scheduler.listen",
+            cure="set `scheduler.listen` to an address of this machine and a free port",
+        ) from None
 
 
 def with_real_port(address: str) -> str:
@@ -37,17 +34,10 @@ def with_real_port(address: str) -> str:
     return f"{host}:{free_port(host)}" if port == 0 else address
 
 
-def free_port(host: str) -> int:
-    """A port that nothing listens on."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
-
-
 def reachable(address: str) -> str:
     """Where a client on this machine reaches what listens on `address`."""
     host, port = split(address)
-    return f"127.0.0.1:{port}" if host in ("0.0.0.0", "::", "*") else address  # noqa: S104 compared, not bound
+    return f"127.0.0.1:{port}" if is_wildcard(host) else address
 
 
 def split(address: str) -> tuple[str, int]:

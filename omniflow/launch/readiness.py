@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Iterable
-from typing import cast
 
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from omniflow.client.failures import sent_along
 from omniflow.errors import OmniFlowError, from_proto
-from omniflow.v1 import cluster_pb2, cluster_pb2_grpc, error_pb2, flow_pb2
+from omniflow.v1 import cluster_pb2, cluster_pb2_grpc, flow_pb2
 
 _OPTIONS = (
     # It comes up within the second; gRPC would wait longer than that between its tries.
@@ -68,7 +68,5 @@ async def register_flow(channel: grpc.aio.Channel, flow: bytes) -> None:
 
 
 def _as_omniflow_error(error: grpc.aio.AioRpcError) -> OmniFlowError:
-    for key, value in cast("Iterable[tuple[str, str | bytes]]", error.trailing_metadata() or ()):
-        if key == "omniflow-error-bin" and isinstance(value, bytes):
-            return from_proto(error_pb2.Error.FromString(value))
-    return OmniFlowError(f"the scheduler refused: {error.details()}")
+    sent = sent_along(error)
+    return from_proto(sent) if sent is not None else OmniFlowError(f"the scheduler refused: {error.details()}")

@@ -6,6 +6,8 @@ from typing import Protocol
 from omniflow.launch.errors import StartFailed
 from omniflow.launch.plan import Plan
 
+_REGISTRY_PATIENCE_S = 5.0
+
 
 class Startup(Protocol):
     """The steps of a start. Each returns when it is done; the supervisor watches over time and dying processes."""
@@ -34,7 +36,8 @@ class ClusterStartup:
         self._flows = flows
 
     async def registry_ready(self, plan: Plan) -> None:
-        from omniflow.launch.etcd import forget_registrations, until_healthy
+        from omniflow.launch.etcd import until_healthy
+        from omniflow.registry.health import forget_registrations
 
         if plan.etcd is None:
             await _operators_etcd(plan)
@@ -77,8 +80,9 @@ async def _operators_etcd(plan: Plan) -> None:
     """It should be there already: what is wrong with it is told before anything is started that needs it."""
     from omniflow.registry import Registry, RegistryUnreachable
 
+    patience_s = min(_REGISTRY_PATIENCE_S, plan.config.start_timeout_s / 2)
     try:
-        async with Registry(plan.etcd_endpoints, plan.config.cluster) as registry:
+        async with Registry(plan.etcd_endpoints, plan.config.cluster, timeout=patience_s) as registry:
             await registry.leader()
     except RegistryUnreachable as error:
         raise StartFailed(error.message, field=error.field, cause=error.cause, cure=error.cure) from None

@@ -9,7 +9,7 @@ from typing import Any
 
 from omniflow.config import ClusterConfig
 from omniflow.launch.errors import AlreadyRunning
-from omniflow.launch.identity import ProcessIdentity
+from omniflow.launch.identity import ProcessIdentity, wait_for_end
 from omniflow.launch.launcher import ClusterState, Kind, ProcessState, ProcessStatus
 
 STATE_FILE = "state.json"
@@ -22,22 +22,47 @@ def run_folder(config: ClusterConfig) -> Path:
     return Path(os.path.abspath(config.run or DEFAULT_RUN))
 
 
+def make_rooms(run: Path) -> None:
+    """The run folder, for this user alone (options and `env` may hold secrets), with its rooms. Raises OSError."""
+    run.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for room in ("logs", "config"):
+        (run / room).mkdir(mode=0o700, exist_ok=True)
+
+
+def write_private(file: Path, text: str) -> None:
+    """Writes a file that only this user may read, whatever it was before. Raises OSError."""
+    file.unlink(missing_ok=True)
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as writing:
+        writing.write(text)
+
+
 class RunLock:
     """Held on the run folder by the supervisor for as long as it lives: the kernel lets go even after `kill -9`."""
 
     def __init__(self, run: Path) -> None:
         """Raises `AlreadyRunning`."""
-        run.mkdir(parents=True, exist_ok=True)
+        run.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._descriptor = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        if not (self._locked() or (_is_dying(run) and self._locked())):
+            os.close(self._descriptor)
+            raise already_running(run)
+
+    def _locked(self) -> bool:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(self._descriptor)
-            raise already_running(run) from None
+            return False
+        return True
 
     def release(self) -> None:
         """Another supervisor may take the folder."""
         os.close(self._descriptor)
+
+
+def _is_dying(run: Path) -> bool:
+    """Whether the supervisor there was killed a moment ago: it lets go of the lock with its last thread."""
+    state = read_state(run)
+    return state is not None and not state.supervisor.alive and wait_for_end(state.supervisor, timeout_s=5)
 
 
 def already_running(run: Path) -> AlreadyRunning:

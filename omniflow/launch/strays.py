@@ -1,12 +1,9 @@
 """Ends what a killed supervisor left behind: processes, sockets, state."""
 
-import os
-import select
 import signal
-import time
 from pathlib import Path
 
-from omniflow.launch.identity import ProcessIdentity, marked_with
+from omniflow.launch.identity import marked_with, wait_for_end
 from omniflow.launch.sockets import remove_socket_folder
 from omniflow.launch.state import read_state, remove_state
 
@@ -29,20 +26,3 @@ def sweep(run: Path) -> list[int]:
     remove_socket_folder(run / "sockets")
     remove_state(run)
     return sorted(strays)
-
-
-def wait_for_end(process: ProcessIdentity, timeout_s: float) -> bool:
-    """Blocks until that very process has ended; False when it still runs after the time-out."""
-    deadline = time.monotonic() + timeout_s
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except ProcessLookupError:
-        return True
-    try:
-        if not process.alive:
-            return True
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
-    finally:
-        os.close(descriptor)

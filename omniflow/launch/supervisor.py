@@ -1,4 +1,4 @@
-"""Starts a cluster's processes in order, looks after them, and ends them in the reverse order."""
+"""Starts a cluster's processes, looks after them, and ends them: workers, then the scheduler, then etcd."""
 
 import asyncio
 import os
@@ -84,17 +84,16 @@ class Supervisor:
         plan, startup = self._plan, self._startup
         try:
             async with asyncio.timeout(plan.config.start_timeout_s):
-                if plan.etcd:
-                    await self._until(startup.registry_ready(plan), self._spawn(group, [plan.etcd]))
-                else:
+                if plan.etcd is None:  # the operator's should be there already
                     await startup.registry_ready(plan)
-                # Workers take longest: they load while the scheduler starts.
-                served = self._spawn(group, [plan.scheduler])
-                working = self._spawn(group, plan.workers)
-                await self._until(startup.scheduler_ready(plan), [*served, *working])
+                # All at once: scheduler and workers wait for etcd, which is up long before they have loaded.
+                started = self._spawn(group, plan.specs)
+                if plan.etcd is not None:
+                    await self._until(startup.registry_ready(plan), started)
+                await self._until(startup.scheduler_ready(plan), started)
                 self._observer.progress(f"scheduler serves at {plan.address}")
-                await self._until(startup.workers_ready(plan), [*served, *working])
-                await self._until(startup.flows_registered(plan), [*served, *working])
+                await self._until(startup.workers_ready(plan), started)
+                await self._until(startup.flows_registered(plan), started)
         except TimeoutError:
             raise await self._too_late() from None
         self._ready = True

@@ -5,22 +5,21 @@ from pathlib import Path
 
 from omniflow.config import ClusterConfig
 from omniflow.launch.errors import LaunchError
+from omniflow.launch.state import make_rooms, write_private
 
 _FILE = "cluster.json"
 
 
 def write_told(config: ClusterConfig, run: Path) -> Path:
     """Makes the run folder's rooms and writes it there. Raises OSError."""
-    for room in ("logs", "config"):
-        (run / room).mkdir(parents=True, exist_ok=True)
+    make_rooms(run)
     located = config.model_copy(update={"run": run})
     content = {
         "file": str(config.file) if config.file else None,
         "cluster": located.model_dump(mode="json", by_alias=True),
     }
     told = run / "config" / _FILE
-    told.touch(mode=0o600)  # `env` may hold secrets
-    told.write_text(json.dumps(content, indent=1))
+    write_private(told, json.dumps(content, indent=1))
     return told
 
 

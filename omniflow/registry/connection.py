@@ -54,6 +54,9 @@ class AsyncEtcd:
     async def list_prefix(self, prefix: str) -> Listing:
         return requests.listing(await self._call("listing keys", "Range", requests.list_prefix(prefix)))
 
+    async def put(self, key: str, value: bytes) -> None:
+        await self._call(f"writing {key}", "Put", requests.put(key, value))
+
     async def create_if_absent(self, key: str, value: bytes) -> Created:
         return requests.created(await self._call("creating a key", "Txn", requests.create_if_absent(key, value)))
 

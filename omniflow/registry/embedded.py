@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from dataclasses import dataclass, replace
@@ -11,18 +10,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-import grpc
-from aetcd import rpc
-
-from omniflow.registry import requests
-from omniflow.registry.endpoints import CHANNEL_OPTIONS
 from omniflow.registry.errors import EtcdFailed, PortTaken, RegistryUnreachable
+from omniflow.registry.health import is_healthy
+from omniflow.registry.ports import free_ports, is_free
 
 HOST = "127.0.0.1"
 # Raft ticks are what an idle etcd burns CPU for. A member that is alone has nobody to beat for.
 HEARTBEAT_MS = 250
 ELECTION_MS = 2_500
 START_TRIES = 3
+PROBE_INTERVAL = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +33,7 @@ class EtcdSettings:
 
     def with_ports(self) -> "EtcdSettings":
         """The same with real port numbers."""
-        chosen = _free_ports(2)
+        chosen = free_ports(2, HOST)
         return replace(self, client_port=self.client_port or chosen[0], peer_port=self.peer_port or chosen[1])
 
     @property
@@ -65,15 +62,15 @@ class EtcdSettings:
             "--log-outputs=stderr",
         ]
 
-    def environment(self) -> dict[str, str]:
-        """One Go processor is plenty, and idles cheaper. Variables that would add to the command line are left out."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("ETCD_")}
-        return kept | {"GOMAXPROCS": "1"}
+    def environment(self) -> dict[str, str | None]:
+        """What differs from our own: None removes a variable, as those would that add to the command line."""
+        dropped: dict[str, str | None] = {name: None for name in os.environ if name.startswith("ETCD_")}
+        return dropped | {"GOMAXPROCS": "1"}  # one Go processor is plenty, and idles cheaper
 
     def check_ports(self) -> None:
         """Raises `PortTaken` when somebody listens on a given port."""
         for port in (self.client_port, self.peer_port):
-            if port and not _is_free(port):
+            if port and not is_free(HOST, port):
                 raise PortTaken(HOST, port)
 
 
@@ -107,7 +104,7 @@ class EmbeddedEtcd:
             except EtcdFailed:
                 etcd.stop()
                 # A port that was free a moment ago may have gone to somebody else.
-                if attempt + 1 == START_TRIES or settings == wanted or _is_free(settings.client_port):
+                if attempt + 1 == START_TRIES or settings == wanted or is_free(HOST, settings.client_port):
                     raise
             except BaseException:
                 etcd.stop()
@@ -176,20 +173,15 @@ def wait_healthy(
     Raises `EtcdFailed` when `process` ended or `timeout` seconds are over (`RegistryUnreachable` without a process).
     """
     until = time.monotonic() + timeout
-    cause = "no answer"
-    with grpc.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
-        while (left := until - time.monotonic()) > 0:
-            if process is not None and process.poll() is not None:
-                raise _failed(f"etcd ended with status {process.returncode} at start", log_file)
-            try:
-                rpc.KVStub(channel).Range(requests.get("health"), timeout=min(left, 0.5), wait_for_ready=True)
-            except grpc.RpcError as error:
-                cause = str(error.details()) if isinstance(error, grpc.Call) else str(error)
-            else:
-                return
+    while time.monotonic() < until:
+        if process is not None and process.poll() is not None:
+            raise _failed(f"etcd ended with status {process.returncode} at start", log_file)
+        if is_healthy(endpoint):
+            return
+        time.sleep(PROBE_INTERVAL)
     if process is None:
-        raise RegistryUnreachable([endpoint], "waiting until it is healthy", cause)
-    raise _failed(f"etcd did not answer at {endpoint} in {timeout:.0f} s: {cause}", log_file)
+        raise RegistryUnreachable([endpoint], "waiting until it is healthy", f"no answer in {timeout:.0f} s")
+    raise _failed(f"etcd did not answer at {endpoint} in {timeout:.0f} s", log_file)
 
 
 def _spawn(settings: EtcdSettings) -> "subprocess.Popen[bytes]":
@@ -200,7 +192,7 @@ def _spawn(settings: EtcdSettings) -> "subprocess.Popen[bytes]":
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=settings.environment(),
+            env={name: value for name, value in (os.environ | settings.environment()).items() if value is not None},
             start_new_session=True,
         )
 
@@ -214,25 +206,3 @@ def _failed(message: str, log_file: Path | None, lines: int = 5) -> EtcdFailed:
     except OSError as error:
         text = [f"its log cannot be read: {error}"]
     return EtcdFailed(message, cause="\n".join(text), cure=f"see {log_file}")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-        return True
-
-
-def _free_ports(count: int) -> list[int]:
-    """Different ones: all are held until all are chosen."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind((HOST, 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()

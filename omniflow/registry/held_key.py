@@ -110,6 +110,10 @@ class HeldKey:
             pause = self._advance(etcd)
         except (RegistryUnreachable, grpc.RpcError) as error:
             return self._unreachable(error)
+        except Exception as error:
+            # A defect, but the process lives on its lease: it goes on trying, and says so.
+            log.exception("%s: holding it failed, trying again", self._claim.key)
+            return self._unreachable(RegistryUnreachable(self._endpoints, f"holding {self._claim.key}", repr(error)))
         self._pause = FIRST_PAUSE
         if not self.reachable:
             if self.failure is not None:

@@ -38,7 +38,7 @@ class Registry:
         return Watch(self._etcd, self._keys.workers, WorkerInfo.FromString)
 
     async def flows(self) -> list[Flow]:
-        """Every version of every flow, oldest first, so that the newest of a name comes last."""
+        """Every version of every flow, in order of their latest registration, so that the newest of a name is last."""
         listing = await self._etcd.list_prefix(self._keys.flows)
         return [Flow.FromString(item.value) for item in sorted(listing.items, key=_age)]
 
@@ -47,11 +47,18 @@ class Registry:
         return Watch(self._etcd, self._keys.flows, Flow.FromString)
 
     async def put_flow(self, flow: Flow) -> bool:
-        """Stores a flow under its name and version. Whether that version was there already (it is left as it is)."""
+        """Stores a flow under its name and version, and makes it the newest of its name.
+
+        Whether that version was there already: then it is written again, so that the order of registration is kept.
+        """
         if not flow.name or not flow.version:
             raise ValueError("a flow is stored by name and version: both must be set")
         key = self._keys.flow(flow.name, flow.version)
-        return (await self._etcd.create_if_absent(key, flow.SerializeToString())).holder is not None
+        serialized = flow.SerializeToString(deterministic=True)
+        if (await self._etcd.create_if_absent(key, serialized)).holder is None:
+            return False
+        await self._etcd.put(key, serialized)
+        return True
 
     async def leader(self) -> Leader | None:
         """The scheduler that leads, or None."""
@@ -88,4 +95,4 @@ class Registry:
 
 
 def _age(item: KeyValue) -> int:
-    return item.create_revision
+    return item.mod_revision

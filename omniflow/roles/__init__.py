@@ -12,6 +12,7 @@ from omniflow.roles.description import (
     describe,
     spec_of,
 )
+from omniflow.roles.facts import HoldsModel, add_facts
 from omniflow.roles.failure import InvalidInput, QueueClosed, RoleError, failure_of
 from omniflow.roles.invoke import current, invoke
 from omniflow.roles.method import MethodOptions, method
@@ -24,6 +25,7 @@ __all__ = [
     "CoreActivation",
     "CoreReady",
     "EngineRole",
+    "HoldsModel",
     "InvalidInput",
     "MethodOptions",
     "MethodSpec",
@@ -37,6 +39,7 @@ __all__ = [
     "RoleSpec",
     "TypedActivation",
     "TypedQueue",
+    "add_facts",
     "current",
     "describe",
     "failure_of",

@@ -7,16 +7,16 @@ import wave
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Literal
 
 from omniflow.errors import InvalidArgument
 from omniflow.types.limits import MAX_CHANNELS, MAX_SAMPLE_RATE
 
+if TYPE_CHECKING:  # NumPy comes with the first array: processes that make none start sooner
+    import numpy.typing as npt
+
 Encoding = Literal["pcm_s16", "pcm_f32"]
-_DTYPES: dict[str, np.dtype[Any]] = {"pcm_s16": np.dtype("<i2"), "pcm_f32": np.dtype("<f4")}
+_DTYPES = {"pcm_s16": "<i2", "pcm_f32": "<f4"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Audio:
             raise InvalidArgument(
                 f"audio of {self.channels} channels", field="channels", cure=f"give 1..{MAX_CHANNELS}"
             )
-        frame = _DTYPES[self.encoding].itemsize * self.channels
+        frame = _sample_bytes(self.encoding) * self.channels
         if len(self.data) % frame:
             raise InvalidArgument(
                 f"{len(self.data)} bytes of audio are no whole number of {frame}-byte frames",
@@ -56,6 +56,8 @@ class Audio:
     @classmethod
     def from_array(cls, samples: npt.NDArray[Any], sample_rate: int) -> Audio:
         """Samples of shape (frames,) or (frames, channels): int16 is kept as such, floats become float32."""
+        import numpy as np
+
         if (
             samples.ndim not in (1, 2)
             or samples.dtype.kind not in "if"
@@ -124,7 +126,7 @@ class Audio:
     @property
     def frames(self) -> int:
         """Samples per channel."""
-        return len(self.data) // (_DTYPES[self.encoding].itemsize * self.channels)
+        return len(self.data) // (_sample_bytes(self.encoding) * self.channels)
 
     @property
     def seconds(self) -> float:
@@ -132,10 +134,14 @@ class Audio:
 
     def array(self) -> npt.NDArray[Any]:
         """Samples without a copy, read-only: int16 or float32, shape (frames, channels)."""
+        import numpy as np
+
         return np.frombuffer(self.data, _DTYPES[self.encoding]).reshape(-1, self.channels)
 
     def to_wav(self) -> bytes:
         """A WAV file of 16-bit samples; floats beyond -1..1 are clipped."""
+        import numpy as np
+
         samples = self.array()
         if self.encoding == "pcm_f32":
             samples = (np.nan_to_num(np.clip(samples, -1.0, 1.0)) * 32767.0).round().astype("<i2")
@@ -146,3 +152,7 @@ class Audio:
             writer.setframerate(self.sample_rate)
             writer.writeframes(samples.tobytes())
         return buffer.getvalue()
+
+
+def _sample_bytes(encoding: str) -> int:
+    return int(_DTYPES[encoding][-1])

@@ -5,15 +5,15 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-from PIL import Image as Pillow
-from PIL import UnidentifiedImageError
+from typing import TYPE_CHECKING, Any
 
 from omniflow.errors import InvalidArgument, TooLarge
 from omniflow.types.limits import MAX_PIXELS, require_bytes
+
+if TYPE_CHECKING:  # both come with the first picture: processes that see none start half a second sooner
+    import numpy as np
+    import numpy.typing as npt
+    from PIL import Image as Pillow
 
 # PNG, JPEG, GIF, WebP: what starts like one of these and cannot be read is damaged rather than something else.
 _SIGNATURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF")
@@ -58,6 +58,9 @@ class Image:
     @classmethod
     def from_header(cls, data: bytes, *, max_pixels: int = MAX_PIXELS, origin: str = "") -> Image:
         """Like `from_bytes`, but trusts that the pixels are whole until they are asked for."""
+        from PIL import Image as Pillow
+        from PIL import UnidentifiedImageError
+
         data = require_bytes(data, "Image", origin)
         try:
             with Pillow.open(io.BytesIO(data)) as opened:
@@ -89,6 +92,9 @@ class Image:
     @classmethod
     def from_array(cls, pixels: npt.NDArray[Any], *, format: str = "png") -> Image:
         """uint8, shape (height, width), (height, width, 3) RGB or (height, width, 4) RGBA."""
+        import numpy as np
+        from PIL import Image as Pillow
+
         wanted = pixels.dtype == np.uint8 and (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] in (3, 4)))
         if not wanted or pixels.size == 0:
             raise InvalidArgument(
@@ -99,6 +105,8 @@ class Image:
 
     def pil(self) -> Pillow.Image:
         """The decoded picture. Raises `InvalidArgument` when the bytes are damaged or truncated."""
+        from PIL import Image as Pillow
+
         try:
             picture = Pillow.open(io.BytesIO(self.data))
             picture.load()
@@ -110,6 +118,8 @@ class Image:
 
     def array(self) -> npt.NDArray[np.uint8]:
         """RGB pixels: uint8, shape (height, width, 3)."""
+        import numpy as np
+
         return np.asarray(self.pil().convert("RGB"))
 
     def named(self, origin: str) -> Image:

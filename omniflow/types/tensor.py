@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from omniflow.errors import InvalidArgument
+
+if TYPE_CHECKING:  # NumPy comes with the first tensor: processes that make none start sooner
+    import numpy as np
+    import numpy.typing as npt
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _REALS = ("float16", "float32", "float64", "complex64", "complex128")
@@ -46,6 +47,8 @@ class Tensor:
     @classmethod
     def from_array(cls, values: npt.ArrayLike, dtype: str | None = None) -> Tensor:
         """Copies `values`, converted to `dtype` where given ("bfloat16" rounds to nearest even)."""
+        import numpy as np
+
         array = np.asarray(values)
         if dtype == "bfloat16":
             return cls("bfloat16", array.shape, _to_bfloat16(array).tobytes())
@@ -63,12 +66,16 @@ class Tensor:
 
     def array(self) -> npt.NDArray[Any]:
         """A read-only view of `shape`. A bfloat16 tensor is widened into float32, exactly; `bits` has its own bits."""
+        import numpy as np
+
         if self.dtype == "bfloat16":
             return (self.bits().astype(np.uint32) << 16).view(np.float32)
         return np.frombuffer(self.data, np.dtype(self.dtype).newbyteorder("<")).reshape(self.shape)
 
     def bits(self) -> npt.NDArray[Any]:
         """The raw elements as unsigned integers of their width, without a copy; of bytes where none is that wide."""
+        import numpy as np
+
         size = _itemsize(self.dtype)
         if size > 8:
             return np.frombuffer(self.data, np.uint8).reshape(*self.shape, size)
@@ -76,11 +83,17 @@ class Tensor:
 
 
 def _itemsize(dtype: str) -> int:
-    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+    if dtype == "bfloat16":
+        return 2
+    import numpy as np
+
+    return np.dtype(dtype).itemsize
 
 
 def _to_bfloat16(array: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:
     """The upper half of float32, rounded to nearest even; NaN stays NaN."""
+    import numpy as np
+
     wide = np.ascontiguousarray(array, dtype="<f4")
     bits = wide.view(np.uint32).astype(np.uint64).reshape(array.shape)
     rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2")

@@ -35,8 +35,6 @@ class WorkerInfo(_message.Message):
     PID_FIELD_NUMBER: _builtins.int
     DEVICE_FIELD_NUMBER: _builtins.int
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
-    PAGE_LAYOUT_FIELD_NUMBER: _builtins.int
-    WEIGHTS_FINGERPRINT_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     GROUP_FIELD_NUMBER: _builtins.int
     RANK_FIELD_NUMBER: _builtins.int
@@ -51,7 +49,6 @@ class WorkerInfo(_message.Message):
     device: _builtins.str
     """"cpu", "cuda:0" """
     memory_bytes: _builtins.int
-    weights_fingerprint: _builtins.str
     version: _builtins.str
     group: _builtins.str
     """Room for rank groups."""
@@ -63,8 +60,6 @@ class WorkerInfo(_message.Message):
     def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """of its link: "unix:/…", "tcp:host:port"; the first reachable one is used"""
 
-    @_builtins.property
-    def page_layout(self) -> Global___PageLayout: ...
     def __init__(
         self,
         *,
@@ -76,16 +71,14 @@ class WorkerInfo(_message.Message):
         pid: _builtins.int = ...,
         device: _builtins.str = ...,
         memory_bytes: _builtins.int = ...,
-        page_layout: Global___PageLayout | None = ...,
-        weights_fingerprint: _builtins.str = ...,
         version: _builtins.str = ...,
         group: _builtins.str = ...,
         rank: _builtins.int = ...,
         size: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["page_layout", b"page_layout"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "device", b"device", "group", b"group", "host", b"host", "incarnation", b"incarnation", "memory_bytes", b"memory_bytes", "name", b"name", "page_layout", b"page_layout", "pid", b"pid", "rank", b"rank", "roles", b"roles", "size", b"size", "version", b"version", "weights_fingerprint", b"weights_fingerprint"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "device", b"device", "group", b"group", "host", b"host", "incarnation", b"incarnation", "memory_bytes", b"memory_bytes", "name", b"name", "pid", b"pid", "rank", b"rank", "roles", b"roles", "size", b"size", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -99,12 +92,20 @@ class RoleInfo(_message.Message):
     METHODS_FIELD_NUMBER: _builtins.int
     CONCURRENCY_FIELD_NUMBER: _builtins.int
     DOC_FIELD_NUMBER: _builtins.int
+    WEIGHTS_FINGERPRINT_FIELD_NUMBER: _builtins.int
+    PAGE_LAYOUT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     concurrency: _builtins.int
     """activations that run at once"""
     doc: _builtins.str
+    weights_fingerprint: _builtins.str
+    """Known once the role is loaded; empty for a role without a model of its own.
+    equal only for equal weights
+    """
     @_builtins.property
     def methods(self) -> _containers.RepeatedCompositeFieldContainer[Global___MethodInfo]: ...
+    @_builtins.property
+    def page_layout(self) -> Global___PageLayout: ...
     def __init__(
         self,
         *,
@@ -112,10 +113,12 @@ class RoleInfo(_message.Message):
         methods: _abc.Iterable[Global___MethodInfo] | None = ...,
         concurrency: _builtins.int = ...,
         doc: _builtins.str = ...,
+        weights_fingerprint: _builtins.str = ...,
+        page_layout: Global___PageLayout | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["page_layout", b"page_layout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["concurrency", b"concurrency", "doc", b"doc", "methods", b"methods", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["concurrency", b"concurrency", "doc", b"doc", "methods", b"methods", "name", b"name", "page_layout", b"page_layout", "weights_fingerprint", b"weights_fingerprint"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -196,7 +199,7 @@ class PageLayout(_message.Message):
     page_tokens: _builtins.int
     layers: _builtins.int
     description: _builtins.str
-    """e.g. "kv:3x64:float32" """
+    """equal for layouts that may share pages, e.g. "30xk:3x64+v:3x64:float32:…" """
     page_bytes: _builtins.int
     def __init__(
         self,
@@ -495,7 +498,7 @@ class DrainRequest(_message.Message):
     TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     worker: _builtins.str
     timeout_ms: _builtins.int
-    """0: until the last job has ended"""
+    """what it has not finished by then goes on elsewhere; 0: it finishes all"""
     def __init__(
         self,
         *,

@@ -89,7 +89,7 @@ class SubmitRequest(_message.Message):
     progress: _builtins.bool
     """send NodeProgress events too"""
     detach: _builtins.bool
-    """the job goes on when this call or stream breaks"""
+    """the job goes on when this call or stream is over, however that comes"""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Input]: ...
     @_builtins.property
@@ -172,6 +172,7 @@ class ClientMessage(_message.Message):
     WATCH_FIELD_NUMBER: _builtins.int
     ACK_FIELD_NUMBER: _builtins.int
     CANCEL_FIELD_NUMBER: _builtins.int
+    LEAVE_FIELD_NUMBER: _builtins.int
     tag: _builtins.int
     """chosen by the client; answers carry it"""
     @_builtins.property
@@ -182,6 +183,8 @@ class ClientMessage(_message.Message):
     def ack(self) -> Global___AckRequest: ...
     @_builtins.property
     def cancel(self) -> Global___CancelRequest: ...
+    @_builtins.property
+    def leave(self) -> Global___Leave: ...
     def __init__(
         self,
         *,
@@ -190,16 +193,34 @@ class ClientMessage(_message.Message):
         watch: Global___WatchRequest | None = ...,
         ack: Global___AckRequest | None = ...,
         cancel: Global___CancelRequest | None = ...,
+        leave: Global___Leave | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "cancel", b"cancel", "message", b"message", "submit", b"submit", "watch", b"watch"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "cancel", b"cancel", "leave", b"leave", "message", b"message", "submit", b"submit", "watch", b"watch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "cancel", b"cancel", "message", b"message", "submit", b"submit", "tag", b"tag", "watch", b"watch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "cancel", b"cancel", "leave", b"leave", "message", b"message", "submit", b"submit", "tag", b"tag", "watch", b"watch"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["submit", "watch", "ack", "cancel"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["submit", "watch", "ack", "cancel", "leave"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
 Global___ClientMessage: _TypeAlias = ClientMessage  # noqa: Y015
+
+@_typing.final
+class Leave(_message.Message):
+    """Goodbye: the jobs that this stream has submitted or taken over are cancelled, but for those with `detach`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Leave: _TypeAlias = Leave  # noqa: Y015
 
 @_typing.final
 class EventBatch(_message.Message):

@@ -76,13 +76,16 @@ class JobServiceServicer:
 
     def Submit(self, request, context):
         """One job, its events until it ends. Refusals are the call's status, with an Error in "omniflow-error-bin".
+        A call that ends before its job does leaves it the grace period that Connect speaks of.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Connect(self, request_iterator, context):
-        """Many jobs over one stream; both sides batch. Refusals are events. Closing the stream leaves accepted jobs running.
+        """Many jobs over one stream; both sides batch. Refusals are events. When the stream ends, its jobs that were not
+        submitted with `detach` go on for the scheduler's `client_grace_s` (5 s): a Watch of such a job, or a Submit under
+        its idempotency key, within that time takes it over; else it is cancelled. A Leave cancels them at once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -32,9 +32,14 @@ class JobServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> JobServiceAsyncStub: ...
     Submit: _grpc.UnaryStreamMultiCallable[_job_pb2.SubmitRequest, _job_pb2.JobEvent]
-    """One job, its events until it ends. Refusals are the call's status, with an Error in "omniflow-error-bin"."""
+    """One job, its events until it ends. Refusals are the call's status, with an Error in "omniflow-error-bin".
+    A call that ends before its job does leaves it the grace period that Connect speaks of.
+    """
     Connect: _grpc.StreamStreamMultiCallable[_job_pb2.ClientBatch, _job_pb2.EventBatch]
-    """Many jobs over one stream; both sides batch. Refusals are events. Closing the stream leaves accepted jobs running."""
+    """Many jobs over one stream; both sides batch. Refusals are events. When the stream ends, its jobs that were not
+    submitted with `detach` go on for the scheduler's `client_grace_s` (5 s): a Watch of such a job, or a Submit under
+    its idempotency key, within that time takes it over; else it is cancelled. A Leave cancels them at once.
+    """
     Watch: _grpc.UnaryStreamMultiCallable[_job_pb2.WatchRequest, _job_pb2.JobEvent]
     """Events of a job accepted earlier, from given sequence numbers on."""
     Get: _grpc.UnaryUnaryMultiCallable[_job_pb2.GetRequest, _job_pb2.JobStatus]
@@ -47,9 +52,14 @@ class JobServiceStub:
 class JobServiceAsyncStub(JobServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Submit: _aio.UnaryStreamMultiCallable[_job_pb2.SubmitRequest, _job_pb2.JobEvent]  # type: ignore[assignment]
-    """One job, its events until it ends. Refusals are the call's status, with an Error in "omniflow-error-bin"."""
+    """One job, its events until it ends. Refusals are the call's status, with an Error in "omniflow-error-bin".
+    A call that ends before its job does leaves it the grace period that Connect speaks of.
+    """
     Connect: _aio.StreamStreamMultiCallable[_job_pb2.ClientBatch, _job_pb2.EventBatch]  # type: ignore[assignment]
-    """Many jobs over one stream; both sides batch. Refusals are events. Closing the stream leaves accepted jobs running."""
+    """Many jobs over one stream; both sides batch. Refusals are events. When the stream ends, its jobs that were not
+    submitted with `detach` go on for the scheduler's `client_grace_s` (5 s): a Watch of such a job, or a Submit under
+    its idempotency key, within that time takes it over; else it is cancelled. A Leave cancels them at once.
+    """
     Watch: _aio.UnaryStreamMultiCallable[_job_pb2.WatchRequest, _job_pb2.JobEvent]  # type: ignore[assignment]
     """Events of a job accepted earlier, from given sequence numbers on."""
     Get: _aio.UnaryUnaryMultiCallable[_job_pb2.GetRequest, _job_pb2.JobStatus]  # type: ignore[assignment]
@@ -65,7 +75,9 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _job_pb2.SubmitRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_job_pb2.JobEvent], _abc.AsyncIterator[_job_pb2.JobEvent]]:
-        """One job, its events until it ends. Refusals are the call's status, with an Error in "omniflow-error-bin"."""
+        """One job, its events until it ends. Refusals are the call's status, with an Error in "omniflow-error-bin".
+        A call that ends before its job does leaves it the grace period that Connect speaks of.
+        """
 
     @_abc_1.abstractmethod
     def Connect(
@@ -73,7 +85,10 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_job_pb2.ClientBatch],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_job_pb2.EventBatch], _abc.AsyncIterator[_job_pb2.EventBatch]]:
-        """Many jobs over one stream; both sides batch. Refusals are events. Closing the stream leaves accepted jobs running."""
+        """Many jobs over one stream; both sides batch. Refusals are events. When the stream ends, its jobs that were not
+        submitted with `detach` go on for the scheduler's `client_grace_s` (5 s): a Watch of such a job, or a Submit under
+        its idempotency key, within that time takes it over; else it is cancelled. A Leave cancels them at once.
+        """
 
     @_abc_1.abstractmethod
     def Watch(

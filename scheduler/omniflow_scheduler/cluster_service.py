@@ -1,22 +1,19 @@
 """`ClusterService`: what operators ask."""
 
-import logging
 import time
 from typing import Any
 
 import grpc.aio
 
 from omniflow.errors import BadFlow, InvalidArgument, OmniFlowError
-from omniflow.registry import Registry, RegistryUnreachable
+from omniflow.registry import Registry
 from omniflow.v1 import cluster_pb2 as c
 from omniflow.v1.cluster_pb2_grpc import ClusterServiceServicer
 from omniflow.v1.flow_pb2 import Flow
-from omniflow_core import Hub, __version__
+from omniflow_core import Hub, __version__, flow_version
 from omniflow_scheduler.flow_check import require_valid
 from omniflow_scheduler.follow import RegistryFollower
 from omniflow_scheduler.status import refuse_with
-
-log = logging.getLogger(__name__)
 
 SERVICE = "omniflow.v1.ClusterService"
 
@@ -60,7 +57,10 @@ class ClusterService(ClusterServiceServicer):
             await refuse_with(context, error)
 
     async def Drain(self, request: c.DrainRequest, context: Context) -> c.DrainResponse:  # noqa: N802
-        """Answers at once: the number falls to 0 in `Status`, and the worker leaves."""
+        """Answers at once: the number falls to 0 in `Status`, and the worker leaves.
+
+        What it has not finished after `timeout_ms` goes on elsewhere.
+        """
         known = sorted(worker.info.name for worker in self._status().workers)
         if request.worker not in known:
             await refuse_with(
@@ -71,22 +71,18 @@ class ClusterService(ClusterServiceServicer):
                     cure=f"name one of: {', '.join(known) or '(no worker is there)'}",
                 ),
             )
-        return c.DrainResponse(outstanding=self._hub.drain_worker(request.worker))
+        return c.DrainResponse(outstanding=self._hub.drain_worker(request.worker, request.timeout_ms))
 
     async def _register(self, flow: Flow) -> c.RegisterFlowResponse:
-        """The hub gives the version. Done only when the registry has it too: a new leader must know the flow."""
+        """Into the registry first: no job may run a flow that a new leader would not know."""
         if not flow.name or "/" in flow.name:
             raise BadFlow(
                 f"{flow.name!r} is no name of a flow", field="flow.name", cure="use letters, digits, '_', '.'"
             )
         require_valid(flow)
+        flow.version = flow_version(flow.SerializeToString())
+        stored = await self._registry.put_flow(flow)
         version, existed = self._hub.put_flow(flow.SerializeToString())
-        flow.version = version
-        try:
-            stored = await self._registry.put_flow(flow)
-        except RegistryUnreachable as error:
-            log.warning("flow %s %s is known to this leader only: %s", flow.name, version.hex()[:12], error.message)
-            raise
         return c.RegisterFlowResponse(version=version, existed=existed and stored)
 
     def _status(self) -> c.ClusterStatus:

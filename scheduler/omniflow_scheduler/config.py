@@ -1,22 +1,23 @@
 """The scheduler's configuration file (YAML or JSON). An unknown key is an error that names file and line."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from omniflow.config import parse_strict
+from omniflow.config import (
+    DEFAULT_HEARTBEAT_LIMIT_S,
+    DEFAULT_HEARTBEAT_S,
+    DEFAULT_LISTEN,
+    MAX_INPUT_BYTES,
+    HostPort,
+    check_heartbeats,
+    parse_strict,
+)
 from omniflow.registry import parse_endpoints
 
 Seconds = Annotated[float, Field(gt=0, le=30 * 24 * 3600)]
 MEBIBYTE = 1024 * 1024
-
-
-def _listen(value: str) -> str:
-    host, colon, port = value.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"{value!r} is no address; write HOST:PORT, e.g. 127.0.0.1:7070 (port 0: any free one)")
-    return value
 
 
 class SchedulerSettings(BaseModel):
@@ -29,22 +30,32 @@ class SchedulerSettings(BaseModel):
     """HOST:PORT of each etcd endpoint."""
     name: str = "scheduler"
     """Its name in logs."""
-    listen: Annotated[str, AfterValidator(_listen)] = "127.0.0.1:7070"
+    listen: HostPort = DEFAULT_LISTEN
     advertise: str = ""
     """HOST:PORT by which clients on other hosts reach it; empty: what it listens on."""
     policy: str = "least-outstanding"
     queue_limit: Annotated[int, Field(ge=1)] = 100_000
     """Jobs that have been accepted and have not ended; one more is refused with RESOURCE_EXHAUSTED."""
-    max_input_bytes: Annotated[int, Field(ge=1024, le=1000 * MEBIBYTE)] = 64 * MEBIBYTE
+    max_input_bytes: Annotated[int, Field(ge=1024, le=MAX_INPUT_BYTES)] = 64 * MEBIBYTE
     """All inputs of one job together."""
+    max_held_input_bytes: Annotated[int, Field(ge=1024)] = 2048 * MEBIBYTE
+    """Inputs of all jobs that have not ended; also what may wait for workers to take it."""
+    max_kept_result_bytes: Annotated[int, Field(ge=1024)] = 2048 * MEBIBYTE
+    """Results that are kept. Those that were delivered make room for others before their time."""
     max_deadline_s: Seconds = 600.0
     """The deadline of a job that names none."""
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 3
     """Tries of one node, where the flow names no number."""
     result_ttl_s: Seconds = 60.0
     """How long an ended job's result is kept for a client that comes back."""
-    heartbeat_s: Seconds = 1.0
-    heartbeat_limit_s: Seconds = 10.0
+    client_grace_s: Seconds = 5.0
+    """How long a job goes on whose client is gone without a word: it may come back to it in that time."""
+    journal: Path | None = None
+    """Folder, of this scheduler alone, in which accepted jobs survive its death; none: they die with it."""
+    journal_fsync: bool = False
+    """Wait for the disk with every batch: what is accepted then survives the machine's death, too."""
+    heartbeat_s: Seconds = DEFAULT_HEARTBEAT_S
+    heartbeat_limit_s: Seconds = DEFAULT_HEARTBEAT_LIMIT_S
     """A worker that was silent for so long is dead."""
     reconnect_s: Seconds = 2.0
     """A worker whose link stays closed for so long is dead."""
@@ -56,6 +67,11 @@ class SchedulerSettings(BaseModel):
     """On SIGTERM: how long to wait for running jobs."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
+
+    @model_validator(mode="after")
+    def _heartbeats_come_before_their_limit(self) -> Self:
+        check_heartbeats(self.heartbeat_s, self.heartbeat_limit_s)
+        return self
 
 
 def load_settings(file: Path) -> SchedulerSettings:

@@ -3,10 +3,11 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError, Message
 
 from omniflow.errors import InvalidArgument, Unavailable, UnknownJob
 from omniflow.v1 import error_pb2, job_pb2
@@ -29,7 +30,11 @@ log = logging.getLogger(__name__)
 SERVICE = "omniflow.v1.JobService"
 _ENDED = {job_pb2.JobStatus.SUCCEEDED, job_pb2.JobStatus.FAILED, job_pb2.JobStatus.CANCELLED}
 
+# Refusals and the like that wait for a client before it is listened to again.
+MOST_UNSENT = 1_000
+
 Context = grpc.aio.ServicerContext[Any, Any]
+M = TypeVar("M", bound=Message)
 
 
 class JobService:
@@ -73,20 +78,22 @@ class JobService:
             await refuse_with(context, problem)
 
     async def get(self, request: bytes, context: Context) -> bytes:
-        return await self._status(job_pb2.GetRequest.FromString(request).job, context)
+        return await self._status((await _parsed(job_pb2.GetRequest, request, context)).job, context)
 
     async def list(self, request: bytes, context: Context) -> bytes:
-        return self._hub.list_jobs(request)
+        try:
+            return self._hub.list_jobs(request)
+        except CoreError as error:
+            await refuse_with(context, _unreadable(str(error)))
 
     async def ack(self, request: bytes, context: Context) -> bytes:
-        await self._status(job_pb2.AckRequest.FromString(request).job, context)
+        await self._status((await _parsed(job_pb2.AckRequest, request, context)).job, context)
         await self._tell(ack_batch(request), context)
         return job_pb2.AckResponse().SerializeToString()
 
     async def cancel(self, request: bytes, context: Context) -> bytes:
-        before = job_pb2.JobStatus.FromString(
-            await self._status(job_pb2.CancelRequest.FromString(request).job, context)
-        )
+        job = (await _parsed(job_pb2.CancelRequest, request, context)).job
+        before = job_pb2.JobStatus.FromString(await self._status(job, context))
         running = before.state not in _ENDED
         if running:
             await self._tell(cancel_batch(request), context)
@@ -109,9 +116,12 @@ class JobService:
         """Whatever the client sends, to its end; the problem when it is not a batch."""
         async for batch in requests:
             try:
-                self._hub.send(client, batch)
+                unsent = self._hub.send(client, batch)
             except CoreError as error:
                 return _unreadable(str(error))
+            if unsent > MOST_UNSENT:
+                # Whoever does not read what was refused is not listened to.
+                await self._outbox.emptied(client)
         return None
 
     async def _write(self, client: int, context: Context) -> None:
@@ -157,11 +167,19 @@ class JobService:
         return status
 
 
+async def _parsed(message: type[M], request: bytes, context: Context) -> M:
+    try:
+        return message.FromString(request)
+    except DecodeError as error:
+        await refuse_with(context, _unreadable(str(error)))
+
+
 def _unknown(job: str) -> UnknownJob:
     return UnknownJob(
         f"no job {job!r} is known here",
         field="job",
-        cure="it never was, or it ended longer ago than results are kept (`result_ttl_s`); see `omniflow jobs`",
+        cure="it never was, or it ended longer ago than results are kept (scheduler.limits.result_ttl_s in the cluster"
+        " file); see `omniflow jobs`",
     )
 
 

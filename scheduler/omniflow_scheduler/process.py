@@ -8,9 +8,9 @@ import time
 
 from omniflow.errors import InvalidArgument
 from omniflow.registry import Election, Leader, NoLeader, Registry, RegistryUnreachable
-from omniflow_core import CoreError, Hub
+from omniflow_core import CoreError, Hub, JournalUnusable
 from omniflow_scheduler.config import SchedulerSettings
-from omniflow_scheduler.errors import ExitCode
+from omniflow_scheduler.errors import BadJournal, ExitCode
 from omniflow_scheduler.follow import RegistryFollower
 from omniflow_scheduler.outbox import Outbox
 from omniflow_scheduler.server import Edge
@@ -102,7 +102,8 @@ class SchedulerProcess:
     async def _end(self, edge: Edge, hub: Hub, outbox: Outbox, successor: Leader | None) -> ExitCode:
         if successor is not None:
             log.error("another scheduler leads with term %d: leaving its workers to it", successor.term)
-            hub.close(0)
+            # It waits for the hub's thread; calls are answered meanwhile.
+            await asyncio.to_thread(hub.close, 0)
             outbox.finish()
             await edge.stop(GRACE)
             return ExitCode.DRAINED
@@ -136,6 +137,8 @@ class SchedulerProcess:
 def _make_hub(settings: SchedulerSettings, term: int) -> Hub:
     try:
         return _hub(settings, term)
+    except JournalUnusable as error:
+        raise BadJournal(str(error)) from None
     except CoreError as error:
         cure = "mend it in the scheduler's configuration, e.g. `policy: least-outstanding`"
         raise InvalidArgument(str(error), field="policy", cure=cure) from None
@@ -149,8 +152,13 @@ def _hub(settings: SchedulerSettings, term: int) -> Hub:
         queue_limit=settings.queue_limit,
         max_deadline_ms=_ms(settings.max_deadline_s),
         max_input_bytes=settings.max_input_bytes,
+        max_held_input_bytes=settings.max_held_input_bytes,
+        max_kept_result_bytes=settings.max_kept_result_bytes,
+        client_grace_ms=_ms(settings.client_grace_s),
         result_ttl_ms=_ms(settings.result_ttl_s),
         max_attempts=settings.max_attempts,
+        journal=settings.journal,
+        journal_fsync=settings.journal_fsync,
         heartbeat_ms=_ms(settings.heartbeat_s),
         heartbeat_limit_ms=_ms(settings.heartbeat_limit_s),
         reconnect_ms=_ms(settings.reconnect_s),

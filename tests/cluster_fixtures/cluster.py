@@ -3,7 +3,7 @@
 import asyncio
 import json
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,14 @@ PATIENCE_S = 20.0
 LOOK_EVERY_S = 0.02
 
 # Short, so that a silent worker is dead within the second, and long enough for a busy machine.
-LIMITS = {"heartbeat_s": 0.2, "heartbeat_limit_s": 1.5, "reconnect_s": 0.4, "queue_limit": 24, "max_deadline_s": 25.0}
+LIMITS = {
+    "heartbeat_s": 0.2,
+    "heartbeat_limit_s": 1.5,
+    "reconnect_s": 0.4,
+    "client_grace_s": 1.0,
+    "queue_limit": 24,
+    "max_deadline_s": 25.0,
+}
 
 
 @dataclass(frozen=True)
@@ -100,20 +107,28 @@ class PuppetCluster:
 
     async def until_settled(self, client: Client) -> None:
         """Until every worker that has not been drained is ready, and nothing runs."""
+        await self.until_ready(client)
+        await self.until_status(
+            client, lambda status: not status.jobs_running and not status.jobs_waiting, "no job runs or waits"
+        )
+
+    async def until_ready(self, client: Client) -> None:
+        """Until every worker that has not been drained is ready."""
         names = {
             process.name
             for process in self.state.processes
             if process.kind == "worker" and process.state is not ProcessState.LEFT
         }
 
-        def settled(status: ClusterStatus) -> bool:
-            ready = {worker.info.name for worker in status.workers if worker.state == WorkerStatus.READY}
-            return names == ready and not status.jobs_running and not status.jobs_waiting
+        def ready(status: ClusterStatus) -> bool:
+            return names == {worker.info.name for worker in status.workers if worker.state == WorkerStatus.READY}
 
-        await self.until_status(client, settled, "every worker ready and no job")
+        await self.until_status(client, ready, "every worker is ready")
 
 
-def write_cluster(folder: Path, workers: Sequence[dict[str, Any]], **more: Any) -> PuppetCluster:
+def write_cluster(
+    folder: Path, workers: Sequence[dict[str, Any]], limits: Mapping[str, float] = LIMITS, **more: Any
+) -> PuppetCluster:
     """A cluster file for puppets. `workers`: their entries; a role may be just its name in flows."""
     folder.mkdir(parents=True, exist_ok=True)
     stage = Path(f"/tmp/omniflow-stage-{free_port('127.0.0.1')}-{folder.name[:24]}.sock")
@@ -123,7 +138,7 @@ def write_cluster(folder: Path, workers: Sequence[dict[str, Any]], **more: Any) 
         "run": str(run),
         "restart": {"first_delay_s": 0.05, "max_delay_s": 0.1},
         "start_timeout_s": 25,
-        "scheduler": {"listen": f"127.0.0.1:{free_port('127.0.0.1')}", "limits": LIMITS, "drain_timeout_s": 5},
+        "scheduler": {"listen": f"127.0.0.1:{free_port('127.0.0.1')}", "limits": dict(limits), "drain_timeout_s": 5},
         "workers": [{**worker, "roles": [_role(role, stage) for role in worker["roles"]]} for worker in workers],
         "flows": [str(FLOWS)],
         **more,

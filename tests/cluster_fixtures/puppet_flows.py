@@ -79,6 +79,16 @@ def streamed_through_the_middle(text: Text) -> Text:
 
 
 @flow
+def streamed(text: Text) -> Text:
+    return third.gather(second.relay(first.words(text)))
+
+
+@flow
+def streamed_out(text: Text) -> Stream[Text]:
+    return third.words(second.echo(first.echo(text)))
+
+
+@flow
 def spoken(text: Text) -> Stream[Text]:
     """Stops after three words."""
     return third.words(first.echo(text), pause=3)

@@ -12,6 +12,7 @@ from omniflow.v1.job_pb2 import JobStatus
 from tests.cluster_fixtures.cluster import LIMITS, PuppetCluster
 from tests.cluster_fixtures.stage import Stage
 from tests.cluster_fixtures.submit import next_job_runs
+from tests.cluster_fixtures.wire import Wire
 
 VANISHING = Path(__file__).with_name("vanishing_client.py")
 
@@ -52,6 +53,17 @@ async def test_a_job_whose_client_leaves_is_cancelled(client: Client, shared: Pu
     assert await act.says() == "cancelled"
     assert (await client.get(job.id)).state == JobStatus.CANCELLED
     await next_job_runs(client)
+
+
+async def test_a_client_whose_connection_breaks_comes_back_to_its_job(shared: PuppetCluster, stage: Stage) -> None:
+    async with Wire(shared.address) as wire, Client(wire.address) as client:
+        job = await client.submit("spoken", {"text": "one two three four five"})
+        act = await stage.act()
+        wire.cut()
+        act.go_on()
+        assert await job.result() == {"result": ["one", "two", "three", "four", "five"]}
+        assert job.error is None
+    assert stage.quiet
 
 
 async def test_a_job_whose_client_is_killed_is_cancelled(client: Client, shared: PuppetCluster, stage: Stage) -> None:

@@ -61,7 +61,7 @@ async def test_a_second_up_on_the_same_port_names_its_holder_and_harms_nothing(
 
 async def test_an_etcd_that_cannot_be_reached_at_start_is_named(tmp_path: Path) -> None:
     endpoint = f"127.0.0.1:{free_port('127.0.0.1')}"
-    cluster = write_cluster(tmp_path, ALL_ROLES, etcd={"endpoints": [endpoint]}, start_timeout_s=5)
+    cluster = write_cluster(tmp_path, ALL_ROLES, etcd={"endpoints": [endpoint]}, start_timeout_s=4)
     done = await omniflow("up", str(cluster.file), "--detach", folder=tmp_path)
     assert done.status == ExitCode.FAILED
     assert "etcd" in done.output

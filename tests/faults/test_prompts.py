@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from omniflow.client import Client, Job
+from omniflow.client import Client, Job, SyncClient
 from omniflow.errors import Cancelled, InvalidArgument
-from tests.cluster_fixtures.cluster import PuppetCluster, running, write_cluster
+from tests.cluster_fixtures.cluster import LIMITS, PuppetCluster, running, write_cluster
 
 pytestmark = [pytest.mark.models, pytest.mark.timeout(120)]
 
@@ -19,7 +19,10 @@ QUESTION = "Tell me a long story about a fox who lives in a forest."
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PuppetCluster]:
     workers = [{"name": "llm", "roles": [{"class": "omniflow_workers.roles.llm:Llm"}]}]
-    written = write_cluster(tmp_path_factory.mktemp("llm"), workers, flows=[str(FLOW)], start_timeout_s=100)
+    # A model is loaded anew within a job's time, on a machine that has other things to do as well.
+    limits = {**LIMITS, "max_deadline_s": 100.0}
+    folder = tmp_path_factory.mktemp("llm")
+    written = write_cluster(folder, workers, limits, flows=[str(FLOW)], start_timeout_s=100)
     with running(written) as started:
         yield started
 
@@ -30,10 +33,11 @@ async def asker(cluster: PuppetCluster) -> AsyncIterator[Client]:
         yield connected
 
 
-@pytest.fixture
-async def answer(asker: Client) -> str:
+@pytest.fixture(scope="module")
+def answer(cluster: PuppetCluster) -> str:
     """What the model says when nobody disturbs it."""
-    return await text_of(await asker.submit("asked", {"question": QUESTION}))
+    with SyncClient(cluster.address) as client:
+        return "".join(client.submit("asked", {"question": QUESTION}).result()["result"])
 
 
 async def text_of(job: Job) -> str:

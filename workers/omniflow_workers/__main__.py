@@ -8,7 +8,7 @@ from pathlib import Path
 
 from omniflow.errors import OmniFlowError
 from omniflow_workers.config import read_config
-from omniflow_workers.process import run
+from omniflow_workers.threads import limit_threads
 
 # What a supervisor may tell apart: a configuration that will not get better by itself, and everything else.
 EXIT_WRONG_CONFIGURATION = 2
@@ -30,10 +30,18 @@ def main() -> int:
     )
     # A disk that is full must not take the worker down.
     logging.raiseExceptions = False
+    log = logging.getLogger(__name__)
+    # Before NumPy comes with the rest: OpenBLAS starts its threads when it is loaded.
+    limit_threads(config.threads)
+    from omniflow_workers.process import run
+
     try:
         run(config, _cache_folder())
     except OmniFlowError as error:
-        logging.getLogger(__name__).error("%s", error)
+        log.error("%s", error)
+        return EXIT_FAILED
+    except Exception:
+        log.exception("worker %s ends by a defect, of a role or of the worker", config.name)
         return EXIT_FAILED
     return 0
 

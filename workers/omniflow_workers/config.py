@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from omniflow.config import parse_strict
+from omniflow.config import DEFAULT_HEARTBEAT_LIMIT_S, parse_strict
 
 JsonValue = Any
 
@@ -31,11 +31,17 @@ class WorkerConfig(BaseModel):
     etcd: list[str] = Field(min_length=1, description="host:port of each etcd endpoint")
     roles: list[RoleConfig] = Field(min_length=1)
     listen: list[str] = Field(default=["tcp:127.0.0.1:0"], min_length=1, description="unix:PATH or tcp:HOST:PORT")
+    advertise: str | None = Field(
+        default=None, pattern=r"^\S+$", description="host name or address that other machines reach this one by"
+    )
     device: str = "cpu"
     threads: int | None = Field(default=None, ge=1, description="CPU threads of each engine; None: the engine's choice")
     drain_timeout_s: float = Field(default=30.0, ge=0)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     stuck_after_s: float = Field(default=30.0, gt=0, description="a role without a living thread for so long is broken")
+    heartbeat_limit_s: float = Field(
+        default=DEFAULT_HEARTBEAT_LIMIT_S, gt=0, description="a scheduler or worker silent for so long is gone"
+    )
     retention_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
 
 

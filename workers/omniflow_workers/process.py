@@ -11,17 +11,19 @@ from types import FrameType
 
 import psutil
 
+from omniflow.errors import InvalidArgument
 from omniflow.registry import NameTaken, Registration, this_host
 from omniflow.v1.cluster_pb2 import WorkerInfo
-from omniflow_core import Node
+from omniflow_core import CoreError, Node
+from omniflow_workers.addresses import advertised
 from omniflow_workers.config import WorkerConfig, new_incarnation
 from omniflow_workers.host import LoadedRole, RoleStuck, load_roles, resolve_roles, serve
-from omniflow_workers.host.loading import NamedRole
-from omniflow_workers.threads import limit_threads
 from omniflow_workers.version import VERSION
 
 log = logging.getLogger(__name__)
 
+# etcd may start together with us, on a machine that has much else to do.
+REGISTER_WITHIN_S = 60.0
 # How long methods have to notice that their job is over.
 LAST_WORDS_S = 5.0
 
@@ -68,34 +70,51 @@ def run(config: WorkerConfig, cache: Path) -> None:
     leaving = Leaving()
     signal.signal(signal.SIGTERM, leaving.on_signal)
     signal.signal(signal.SIGINT, leaving.on_signal)
-    limit_threads(config.threads)
-    named = resolve_roles(config.roles)
-    info = _describe(config, named)
-    loaded = load_roles(named, config.name, config.device, cache)
-    node = Node(info.SerializeToString(), config.listen, cluster=config.cluster, retention_bytes=config.retention_bytes)
-    info.addresses.extend(node.addresses)
+    loaded = load_roles(resolve_roles(config.roles), config.name, config.device, cache)
+    info = _describe(config, loaded)
+    node = _listen(config, info)
+    info.addresses.extend(advertised(node.addresses, config.advertise))
     threads = [
         thread
         for role in loaded
         for thread in serve(role, node.ready(role.name), leaving.because_of, config.stuck_after_s)
     ]
+    registration = Registration(
+        config.etcd, config.cluster, info, on_taken=lambda error: leaving.because("the name is taken", error)
+    )
     try:
-        with Registration(
-            config.etcd, config.cluster, info, on_taken=lambda error: leaving.because("the name is taken", error)
-        ):
-            leaving.serving = True
-            _watch_drain(node, leaving)
-            log.info("worker %s serves %s", config.name, ", ".join(role.name for role in loaded))
-            leaving.wait()
-            log.info("worker %s leaves: %s", config.name, leaving.reason)
-            _drain(node, config, leaving)
+        registration.start(REGISTER_WITHIN_S)
+        leaving.serving = True
+        _watch_drain(node, leaving)
+        log.info("worker %s serves %s", config.name, ", ".join(role.name for role in loaded))
+        leaving.wait()
+        log.info("worker %s leaves: %s", config.name, leaving.reason)
+        _drain(node, config, leaving)
     finally:
+        registration.close()
         _stop(node, threads, loaded, 0.0 if leaving.quick else LAST_WORDS_S)
     if leaving.failure is not None:
         raise leaving.failure
 
 
-def _describe(config: WorkerConfig, roles: Sequence[NamedRole]) -> WorkerInfo:
+def _listen(config: WorkerConfig, info: WorkerInfo) -> Node:
+    try:
+        return Node(
+            info.SerializeToString(),
+            config.listen,
+            cluster=config.cluster,
+            retention_bytes=config.retention_bytes,
+            heartbeat_limit_ms=round(config.heartbeat_limit_s * 1000),
+        )
+    except CoreError as error:
+        raise InvalidArgument(
+            f"worker {config.name!r} cannot listen on {', '.join(config.listen)}: {error}",
+            field="listen",
+            cure="give it an address of this machine that is free, e.g. `listen: [tcp:127.0.0.1:0]`",
+        ) from error
+
+
+def _describe(config: WorkerConfig, roles: Sequence[LoadedRole]) -> WorkerInfo:
     return WorkerInfo(
         name=config.name,
         incarnation=new_incarnation(),

@@ -3,7 +3,7 @@
 use crate::effect::Effect;
 use crate::event::Submission;
 use crate::fault::Fault;
-use crate::ids::{ClientId, JobId, Micros};
+use crate::ids::{JobId, Micros};
 use crate::job::Job;
 use crate::table::Control;
 
@@ -21,7 +21,7 @@ impl Control {
     ) {
         let ticket = submission.ticket;
         if let Some(job) = self.known(&submission) {
-            self.own(submission.client, job);
+            self.own(job, submission.client);
             effects.push(Effect::Accepted {
                 ticket,
                 job,
@@ -46,14 +46,7 @@ impl Control {
     }
 
     fn known(&self, submission: &Submission) -> Option<JobId> {
-        if submission.idempotency_key.is_empty() {
-            return None;
-        }
-        let key = (
-            submission.tenant.clone(),
-            submission.idempotency_key.clone(),
-        );
-        self.by_key.get(&key).copied()
+        self.job_of_key(&submission.tenant, &submission.idempotency_key)
     }
 
     /// Why the job cannot be taken; none when it can.
@@ -129,25 +122,12 @@ impl Control {
         }
         self.owned.entry(submission.client).or_default().insert(id);
         let plan = &self.plans[submission.flow.0 as usize];
-        let job = Job::new(id, submission, plan, rank as f64, now, deadline);
+        let mut job = Job::new(id, submission, plan, rank as f64, now, deadline);
+        job.arrival = self.arrivals;
         self.jobs.insert(id, Box::new(job));
         self.timers.insert((deadline, id));
         self.live += 1;
         id
-    }
-
-    /// One more client depends on the job.
-    fn own(&mut self, client: ClientId, id: JobId) {
-        let Some(job) = self.jobs.get_mut(&id) else {
-            return;
-        };
-        if job.outcome.is_ended() || !self.owned.entry(client).or_default().insert(id) {
-            return;
-        }
-        match job.owner {
-            None => job.owner = Some(client),
-            Some(_) => job.more_owners.push(client),
-        }
     }
 }
 

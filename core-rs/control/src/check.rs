@@ -57,7 +57,7 @@ impl Control {
                 Outcome::Running => !unplaced && job.open_results.contains(&true),
                 Outcome::Settling => !job.open_results.contains(&true),
                 Outcome::Succeeded | Outcome::Failed(_) => {
-                    job.owner.is_none() && job.more_owners.is_empty()
+                    job.owner.is_none() && job.more_owners.is_empty() && job.watchers.is_empty()
                 }
             };
             if !sound {

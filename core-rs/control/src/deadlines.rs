@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use omniflow_placement::WorkerId;
+
 use crate::effect::Effect;
 use crate::event::NodeState;
 use crate::fault::Fault;
@@ -19,6 +21,33 @@ impl Control {
             // Whatever was due has set a later timer, or none.
             self.timers.remove(&(due, id));
         }
+        while let Some((due, worker)) = self.drains.first().copied() {
+            if due > now {
+                break;
+            }
+            self.drains.pop_first();
+            self.drain_is_over(worker, now, effects);
+        }
+    }
+
+    /// The worker is rid of what it has not finished, which goes on elsewhere, so that nothing keeps it from leaving.
+    fn drain_is_over(&mut self, worker: WorkerId, now: Micros, effects: &mut Vec<Effect>) {
+        if !self.fleet.is_alive(worker) {
+            return;
+        }
+        let mut held: Vec<JobId> = self
+            .jobs
+            .values()
+            .filter(|job| !job.outcome.is_ended() && job.has_run_on(worker))
+            .map(|job| job.id)
+            .collect();
+        held.sort_unstable();
+        effects.extend(held.into_iter().map(|job| Effect::Release {
+            job,
+            workers: vec![worker],
+            fault: None,
+        }));
+        self.worker_down(worker, "the time for its drain was over", now, effects);
     }
 
     fn due(&mut self, id: JobId, now: Micros, effects: &mut Vec<Effect>) {
@@ -28,6 +57,10 @@ impl Control {
         match &job.outcome {
             Outcome::Succeeded | Outcome::Failed(_) => self.forget(id, effects),
             Outcome::Settling => self.succeed(id, now, effects),
+            Outcome::Waiting(_) | Outcome::Running if job.is_abandoned(now) => {
+                self.free_key(id);
+                self.fail(id, Arc::new(Fault::client_lost()), now, effects);
+            }
             Outcome::Waiting(_) | Outcome::Running => {
                 let fault = self.expired(job, now);
                 self.fail(id, Arc::new(fault), now, effects);
@@ -86,5 +119,17 @@ impl Control {
             }
         };
         Fault::deadline_exceeded(allowed_ms, name, worker, &stage)
+    }
+}
+
+impl Job {
+    /// Nobody came for it while its client's grace lasted.
+    fn is_abandoned(&self, now: Micros) -> bool {
+        self.deadline > now && self.orphan_until.is_some_and(|until| until <= now)
+    }
+
+    /// Whether any attempt of it was given to the worker.
+    fn has_run_on(&self, worker: WorkerId) -> bool {
+        self.attempts.iter().any(|attempt| attempt.worker == worker)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::effect::Effect;
 use crate::event::NodeState;
 use crate::fault::Fault;
-use crate::ids::{ClientId, JobId, Micros};
+use crate::ids::{JobId, Micros};
 use crate::job::{Job, Outcome};
 use crate::table::Control;
 
@@ -43,27 +43,6 @@ impl Control {
         self.fail(id, Arc::new(Fault::cancelled(reason)), now, effects);
     }
 
-    pub(crate) fn client_gone(&mut self, client: ClientId, now: Micros, effects: &mut Vec<Effect>) {
-        let mut jobs: Vec<JobId> = self
-            .owned
-            .remove(&client)
-            .unwrap_or_default()
-            .into_iter()
-            .collect();
-        jobs.sort_unstable();
-        for id in jobs {
-            let Some(job) = self.jobs.get_mut(&id) else {
-                continue;
-            };
-            job.disown(client);
-            if job.owner.is_none() && !job.detach {
-                // The client may come back under its key: it shall get a new job then, not this one's end.
-                self.free_key(id);
-                self.fail(id, Arc::new(Fault::client_gone()), now, effects);
-            }
-        }
-    }
-
     /// Ends a job once; false when it had ended before.
     fn end(&mut self, id: JobId, outcome: Outcome, now: Micros, effects: &mut Vec<Effect>) -> bool {
         if self.jobs.get(&id).is_none_or(|job| job.outcome.is_ended()) {
@@ -84,12 +63,7 @@ impl Control {
             _ => None,
         };
         let workers = job.workers(|worker| self.fleet.is_alive(worker));
-        for client in job
-            .owner
-            .take()
-            .into_iter()
-            .chain(std::mem::take(&mut job.more_owners))
-        {
+        for client in job.take_clients() {
             if let Some(owned) = self.owned.get_mut(&client) {
                 owned.remove(&id);
             }
@@ -110,7 +84,10 @@ impl Control {
     }
 
     fn note_pace(&mut self, now: Micros) {
-        let gap = now.since(self.last_end) as f64;
+        let gap = match self.last_end {
+            Micros(0) => 0.0,
+            last => now.since(last) as f64,
+        };
         self.pace_us = if self.pace_us == 0.0 {
             gap
         } else {
@@ -120,7 +97,7 @@ impl Control {
     }
 
     /// Keeps the ended job's record for a while; the oldest goes when there are too many.
-    fn keep(&mut self, id: JobId, now: Micros, effects: &mut Vec<Effect>) {
+    pub(crate) fn keep(&mut self, id: JobId, now: Micros, effects: &mut Vec<Effect>) {
         self.set_timer(id, now.plus_ms(self.limits.result_ttl_ms.max(1)));
         self.ended.push_back(id);
         while self.ended.len() > self.limits.kept_limit {
@@ -138,14 +115,19 @@ impl Control {
             self.timers.remove(&(job.timer, id));
             effects.push(Effect::Forgotten { job: id });
         }
-        if self.ended.front() == Some(&id) {
-            self.ended.pop_front();
-        } else {
-            self.ended.retain(|ended| *ended != id);
+        // Nearly always the first one.
+        if let Some(at) = self.ended.iter().position(|ended| *ended == id) {
+            self.ended.remove(at);
         }
     }
 
-    fn free_key(&mut self, id: JobId) {
+    pub(crate) fn forget_ended(&mut self, id: JobId, effects: &mut Vec<Effect>) {
+        if self.jobs.get(&id).is_some_and(|job| job.outcome.is_ended()) {
+            self.forget(id, effects);
+        }
+    }
+
+    pub(crate) fn free_key(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else {
             return;
         };
@@ -157,13 +139,6 @@ impl Control {
 }
 
 impl Job {
-    fn disown(&mut self, client: ClientId) {
-        self.more_owners.retain(|owner| *owner != client);
-        if self.owner == Some(client) {
-            self.owner = self.more_owners.pop();
-        }
-    }
-
     /// The attempt that a failure is blamed on: the farthest along of those that have not ended, upstream first.
     pub(crate) fn held_up_at(&self) -> Option<(usize, NodeState)> {
         let open = (0..self.slots.len()).filter_map(|node| Some((node, self.state(node)?)));

@@ -2,6 +2,11 @@
 
 use std::sync::Arc;
 
+/// How a cure names one of the scheduler's limits: where the cluster file has it.
+pub fn key(limit: &str) -> String {
+    format!("scheduler.limits.{limit} in the cluster file")
+}
+
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
         /// What kind of failure; the numbers are those of `omniflow.v1.ErrorCode`.
@@ -144,7 +149,8 @@ impl Fault {
             format!("a deadline of {asked_ms} ms is over the cluster's maximum of {max_ms} ms")
         };
         let cure = format!(
-            "ask for 1 to {max_ms} ms, or 0 for the maximum; max_deadline_ms in the cluster file sets it"
+            "ask for 1 to {max_ms} ms, or 0 for the maximum; {} sets it",
+            key("max_deadline_s")
         );
         Self::invalid("deadline_ms", message, cure)
     }
@@ -167,7 +173,10 @@ impl Fault {
         let mut fault = Self::new(
             Code::ResourceExhausted,
             format!("{live} jobs are in the cluster, and its queue takes {limit}"),
-            "try again after retry_after_ms, add workers, or raise queue_limit in the cluster file",
+            format!(
+                "try again after retry_after_ms, add workers, or raise {}",
+                key("queue_limit")
+            ),
         );
         fault.retry_after_ms = retry_after_ms;
         fault
@@ -225,6 +234,16 @@ impl Fault {
         .at(node, worker)
     }
 
+    pub(crate) fn unrepeatable(node: &str, worker: &str, cause: &str) -> Self {
+        Self::new(
+            Code::NotReplayable,
+            format!("worker {worker:?} died with node {node:?}, which is not deterministic, and the client has frames of it"),
+            "submit the job again; a method that gives the same frames for the same inputs and seed (deterministic=True) can be replayed",
+        )
+        .at(node, worker)
+        .because(cause)
+    }
+
     pub(crate) fn cancelled(reason: &str) -> Self {
         let reason = if reason.is_empty() {
             "no reason was given"
@@ -240,6 +259,12 @@ impl Fault {
 
     pub(crate) fn client_gone() -> Self {
         Self::cancelled("its client went away, and it was not submitted with detach")
+    }
+
+    pub(crate) fn client_lost() -> Self {
+        Self::cancelled(
+            "its client was lost and did not come back, and it was not submitted with detach",
+        )
     }
 
     pub(crate) fn role_failed(given: Option<Box<Self>>, node: &str, worker: &str) -> Arc<Self> {

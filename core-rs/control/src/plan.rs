@@ -24,6 +24,8 @@ pub(crate) struct PlannedNode {
     pub(crate) results: Box<[u32]>,
     /// Whether it reads one of the job's inputs.
     pub(crate) reads_input: bool,
+    /// A new attempt sends what an earlier one sent.
+    pub(crate) deterministic: bool,
     /// 0: the cluster's default.
     pub(crate) max_attempts: u32,
 }
@@ -51,6 +53,7 @@ impl Plan {
                     matches!(edge.from, Origin::Input { .. })
                         && matches!(edge.to, Destination::Node { node, .. } if node.index() == index)
                 }),
+                deterministic: node.options.deterministic,
                 max_attempts: node.options.max_attempts,
             }
         });

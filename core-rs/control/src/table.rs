@@ -25,6 +25,8 @@ pub struct Limits {
     pub result_ttl_ms: u64,
     /// Ended jobs that are kept at most.
     pub kept_limit: usize,
+    /// How long a job goes on whose client is gone without a word.
+    pub client_grace_ms: u64,
     /// Attempts of a node before its job fails.
     pub max_attempts: u32,
     /// How long a job whose results are complete waits for the last reports of its activations.
@@ -38,6 +40,7 @@ impl Default for Limits {
             max_deadline_ms: 600_000,
             result_ttl_ms: 60_000,
             kept_limit: 100_000,
+            client_grace_ms: 5_000,
             max_attempts: 3,
             settle_ms: 20,
         }
@@ -73,8 +76,11 @@ pub struct Control {
     pub(crate) owned: FxHashMap<ClientId, FxHashSet<JobId>>,
     /// Jobs that wait for a worker of a role, in their order.
     pub(crate) waiting: FxHashMap<RoleId, BTreeSet<(i64, JobId)>>,
-    /// When something is due about a job: its deadline, the end of its settling, or its forgetting.
+    /// When something is due about a job: its deadline, the end of its client's grace or of its settling, or its
+    /// forgetting.
     pub(crate) timers: BTreeSet<(Micros, JobId)>,
+    /// When draining workers have to be done.
+    pub(crate) drains: BTreeSet<(Micros, WorkerId)>,
     /// Ended jobs, oldest first.
     pub(crate) ended: VecDeque<JobId>,
     pub(crate) succeeded: u64,
@@ -83,6 +89,8 @@ pub struct Control {
     pub(crate) pace_us: f64,
     pub(crate) last_end: Micros,
     pub(crate) closed: bool,
+    /// Restored jobs are not placed yet.
+    pub(crate) holding: bool,
 }
 
 impl Control {
@@ -102,12 +110,14 @@ impl Control {
             owned: FxHashMap::default(),
             waiting: FxHashMap::default(),
             timers: BTreeSet::new(),
+            drains: BTreeSet::new(),
             ended: VecDeque::new(),
             succeeded: 0,
             failed: 0,
             pace_us: 0.0,
             last_end: Micros(0),
             closed: false,
+            holding: false,
         }
     }
 
@@ -129,6 +139,10 @@ impl Control {
                 roles,
             } => self.worker_up(worker, name, &roles, now, effects),
             Event::WorkerDraining(worker) => self.worker_draining(worker),
+            Event::DrainWithin { worker, within_ms } => {
+                self.worker_draining(worker);
+                self.drains.insert((now.plus_ms(within_ms), worker));
+            }
             Event::WorkerDown { worker, cause } => self.worker_down(worker, &cause, now, effects),
             Event::Node(update) => self.node_update(update, now, effects),
             Event::ResultFrame { job } => self.result_frame(job, now),
@@ -138,7 +152,12 @@ impl Control {
             }
             Event::Failed { job, fault } => self.fail(job, Arc::new(*fault), now, effects),
             Event::Cancel { job, reason } => self.cancel(job, &reason, now, effects),
+            Event::Watch { job, client } => self.watch(job, client),
             Event::ClientGone(client) => self.client_gone(client, now, effects),
+            Event::ClientLost(client) => self.client_lost(client, now),
+            Event::Forget { job } => self.forget_ended(job, effects),
+            Event::Restore(restored) => self.restore(*restored, now, effects),
+            Event::Resume => self.resume(now, effects),
             Event::Close => self.closed = true,
             Event::Tick => self.tick(now, effects),
         }
@@ -146,7 +165,17 @@ impl Control {
 
     /// When `Tick` is due next.
     pub fn next_timer(&self) -> Option<Micros> {
-        self.timers.first().map(|(due, _)| *due)
+        let job = self.timers.first().map(|(due, _)| *due);
+        let drain = self.drains.first().map(|(due, _)| *due);
+        job.into_iter().chain(drain).min()
+    }
+
+    /// The job that was submitted under this idempotency key, while its record is kept.
+    pub fn job_of_key(&self, tenant: &str, key: &str) -> Option<JobId> {
+        if key.is_empty() {
+            return None;
+        }
+        self.by_key.get(&(tenant.into(), key.into())).copied()
     }
 
     /// A job that is running, waiting, or ended and still kept.

@@ -40,6 +40,17 @@ enum Step {
     Gone {
         client: u64,
     },
+    Lost {
+        client: u64,
+    },
+    Watch {
+        pick: usize,
+        client: u64,
+    },
+    DrainWithin {
+        worker: u8,
+        ms: u64,
+    },
     Contradict {
         pick: usize,
     },
@@ -67,6 +78,9 @@ fn step() -> impl Strategy<Value = Step> {
         6 => any::<usize>().prop_map(|pick| Step::Result { pick }),
         1 => any::<usize>().prop_map(|pick| Step::Cancel { pick }),
         1 => (0..3u64).prop_map(|client| Step::Gone { client }),
+        1 => (0..3u64).prop_map(|client| Step::Lost { client }),
+        1 => (any::<usize>(), 0..3u64).prop_map(|(pick, client)| Step::Watch { pick, client }),
+        1 => (0..16u8, 1..500u64).prop_map(|(worker, ms)| Step::DrainWithin { worker, ms }),
         1 => any::<usize>().prop_map(|pick| Step::Contradict { pick }),
         2 => (0..200u64).prop_map(|ms| Step::Wait { ms }),
     ]
@@ -77,6 +91,8 @@ struct World {
     control: Control,
     now: Micros,
     living: BTreeMap<u32, bool>,
+    /// When the drains of these are over.
+    drains: BTreeSet<(Micros, u32)>,
     next_worker: u32,
     tickets: u64,
     accepted: BTreeSet<JobId>,
@@ -94,6 +110,7 @@ impl World {
             max_deadline_ms: 1_000,
             result_ttl_ms: 300,
             kept_limit: 5,
+            client_grace_ms: 100,
             ..Limits::default()
         };
         let mut control = Control::new(limits, policy(policy_name).unwrap(), 7);
@@ -118,6 +135,7 @@ impl World {
             control,
             now: Micros(1),
             living: BTreeMap::new(),
+            drains: BTreeSet::new(),
             next_worker: 0,
             tickets: 0,
             accepted: BTreeSet::new(),
@@ -177,10 +195,15 @@ impl World {
             }
             Effect::Release { job, workers, .. } => {
                 assert!(!self.ended.contains(&job) && !workers.is_empty());
+                let drained = |worker: u32| {
+                    self.drains
+                        .iter()
+                        .any(|(due, drained)| *due <= self.now && *drained == worker)
+                };
                 assert!(
                     workers
                         .iter()
-                        .all(|worker| self.living.contains_key(&worker.0))
+                        .all(|worker| self.living.contains_key(&worker.0) || drained(worker.0))
                 );
             }
             Effect::Ended { job } => assert!(
@@ -201,6 +224,18 @@ impl World {
     fn worker(&self, pick: u8) -> Option<WorkerId> {
         let living: Vec<u32> = self.living.keys().copied().collect();
         (!living.is_empty()).then(|| WorkerId(living[pick as usize % living.len()]))
+    }
+
+    fn drain_within(&mut self, pick: u8, ms: u64) {
+        let Some(worker) = self.worker(pick) else {
+            return;
+        };
+        self.living.insert(worker.0, false);
+        self.apply(Event::DrainWithin {
+            worker,
+            within_ms: ms,
+        });
+        self.drains.insert((self.now.plus_ms(ms), worker.0));
     }
 
     /// A living worker reports the next thing about one of its activations.
@@ -324,6 +359,15 @@ impl World {
                 assert!(self.ended.contains(&job));
             }
             Step::Gone { client } => self.apply(Event::ClientGone(ClientId(client))),
+            Step::Lost { client } => self.apply(Event::ClientLost(ClientId(client))),
+            Step::Watch { pick, client } => {
+                let Some(job) = self.running(pick) else {
+                    return;
+                };
+                let client = ClientId(client);
+                self.apply(Event::Watch { job, client });
+            }
+            Step::DrainWithin { worker, ms } => self.drain_within(worker, ms),
             Step::Contradict { pick } => {
                 let Some(job) = self.running(pick) else {
                     return;
@@ -336,6 +380,10 @@ impl World {
             }
             Step::Wait { ms } => {
                 self.now = self.now.plus_ms(ms);
+                let next = Micros(self.now.0 + 1);
+                for (_, worker) in self.drains.iter().filter(|(due, _)| *due <= next) {
+                    self.living.remove(worker);
+                }
                 self.apply(Event::Tick);
             }
         }

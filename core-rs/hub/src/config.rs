@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::journal::JournalConfig;
+
 /// Bounds and names of one cluster's hub.
 #[derive(Clone, Debug)]
 pub struct HubConfig {
@@ -17,10 +19,18 @@ pub struct HubConfig {
     pub max_deadline_ms: u64,
     /// Bytes of all inputs of a job together.
     pub max_input_bytes: usize,
+    /// Bytes of the inputs of all jobs that have not ended; also what may wait on its way to workers.
+    pub max_held_input_bytes: usize,
+    /// Bytes of the results of all jobs whose records are kept.
+    pub max_kept_result_bytes: usize,
+    /// How long a job goes on whose client is gone without a word.
+    pub client_grace_ms: u64,
     /// How long an ended job's results and record are kept.
     pub result_ttl_ms: u64,
     /// Attempts of a node before its job fails.
     pub max_attempts: u32,
+    /// Where accepted jobs are written, so that they survive this process; none: they don't.
+    pub journal: Option<JournalConfig>,
     /// How often a worker is asked whether it is there.
     pub heartbeat: Duration,
     /// A worker that is silent for longer is dead.
@@ -39,8 +49,12 @@ impl HubConfig {
             queue_limit: 100_000,
             max_deadline_ms: 600_000,
             max_input_bytes: 64 << 20,
+            max_held_input_bytes: 2 << 30,
+            max_kept_result_bytes: 2 << 30,
+            client_grace_ms: 5_000,
             result_ttl_ms: 60_000,
             max_attempts: 3,
+            journal: None,
             heartbeat: Duration::from_secs(1),
             heartbeat_limit: Duration::from_secs(10),
             reconnect: Duration::from_secs(2),

@@ -3,12 +3,13 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use omniflow_control::{Code, Event, Fault, JobId, Micros};
 use omniflow_link::Address;
 use omniflow_wire::v1;
+use omniflow_wire::v1::client_message::Message as Request;
 use parking_lot::{Condvar, Mutex};
 use prost::Message;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -17,12 +18,17 @@ use tokio::sync::Notify;
 use crate::config::HubConfig;
 use crate::error::HubError;
 use crate::flows::NewFlow;
+use crate::journal::{Image, Journal};
 use crate::state::State;
+use crate::submit::fingerprint;
 use crate::wake::Wake;
 use crate::worker_link::{Target, keep_up};
 
 /// How long a closing hub lets its links say goodbye.
 const FAREWELL: Duration = Duration::from_millis(300);
+
+/// How long a closing hub waits for a disk that is slow, or full.
+const LAST_WRITE: Duration = Duration::from_secs(2);
 
 /// As good as for ever, and still a point in time.
 const LONGEST_CLOSE: Duration = Duration::from_secs(365 * 24 * 3_600);
@@ -32,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) config: HubConfig,
     state: Mutex<State>,
     started: Instant,
+    /// What the clock said then.
+    epoch: Micros,
     wake: Wake,
     idle: Condvar,
     timer: Notify,
@@ -40,7 +48,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     fn now(&self) -> Micros {
-        Micros(self.started.elapsed().as_micros() as u64)
+        Micros(self.epoch.0 + self.started.elapsed().as_micros() as u64)
     }
 
     /// One turn: `work` under the lock, then one write for each link and one wake-up for whoever waits for clients.
@@ -69,13 +77,24 @@ impl Shared {
             match due {
                 None => rearmed.await,
                 Some(due) => {
-                    let at = tokio::time::Instant::from_std(self.started + due.as_duration());
+                    let after = Duration::from_micros(due.since(self.epoch));
+                    let at = tokio::time::Instant::from_std(self.started + after);
                     if tokio::time::timeout_at(at, rearmed).await.is_err() {
                         self.turn(|state, now| state.step(Event::Tick, now));
                     }
                 }
             }
         }
+    }
+
+    /// Workers of an earlier life that have not reported by then are dead.
+    async fn wait_for_workers(&self) {
+        let patience = self.state.lock().patience();
+        if let Some(patience) = patience {
+            tokio::time::sleep(patience).await;
+            self.turn(|state, now| state.stop_waiting_for_workers(now));
+        }
+        std::future::pending().await
     }
 
     async fn say_goodbye(&self) {
@@ -98,17 +117,27 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Starts the hub's thread.
+    /// Starts the hub's thread, and its journal's. What the journal says is back when this returns.
     pub fn new(config: HubConfig) -> Result<Self, HubError> {
+        let (journal, image) = match &config.journal {
+            Some(journal) => {
+                let (journal, image) = Journal::open(journal, config.term)?;
+                (Some(journal), image)
+            }
+            None => (None, Image::default()),
+        };
+        let (started, epoch) = (Instant::now(), wall_clock());
         let shared = Arc::new(Shared {
-            state: Mutex::new(State::new(config.clone())?),
+            state: Mutex::new(State::new(config.clone(), journal, image, epoch)?),
             config,
-            started: Instant::now(),
+            started,
+            epoch,
             wake: Wake::new()?,
             idle: Condvar::new(),
             timer: Notify::new(),
             stop: Notify::new(),
         });
+        start_journal(&shared)?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(HubError::io("starting the hub's event loop"))?;
         let handle = runtime.handle().clone();
@@ -136,24 +165,36 @@ impl Hub {
         self.shared.turn(|state, _| state.clients.open())
     }
 
-    /// The client's call is over: its jobs that nobody else owns and that are not detached are cancelled.
+    /// The client's call is over: its jobs that nobody else owns and that are not detached are cancelled, unless somebody
+    /// takes them over in the grace period.
     pub fn close_client(&self, client: u64) {
         self.shared
             .turn(|state, now| state.close_client(client, now));
     }
 
-    /// Takes in a serialized `ClientBatch`.
-    pub fn send(&self, client: u64, batch: &[u8]) -> Result<(), HubError> {
+    /// Takes in a serialized `ClientBatch`. Returns how many answers wait for the client to take them: while they are
+    /// many, it should not be listened to.
+    pub fn send(&self, client: u64, batch: &[u8]) -> Result<usize, HubError> {
         let batch = v1::ClientBatch::decode(Bytes::copy_from_slice(batch))
             .map_err(HubError::wire("ClientBatch"))?;
+        let messages = batch.messages.into_iter().map(|message| {
+            let fingerprint = match &message.message {
+                Some(Request::Submit(request)) if !request.idempotency_key.is_empty() => {
+                    fingerprint(request)
+                }
+                _ => 0,
+            };
+            (message, fingerprint)
+        });
+        let messages: Vec<(v1::ClientMessage, u64)> = messages.collect();
         self.shared.turn(|state, now| {
             if !state.clients.is_open(client) {
                 return Err(HubError::UnknownClient(client));
             }
-            for message in batch.messages {
-                state.request(client, message, now);
+            for (message, fingerprint) in messages {
+                state.request(client, message, fingerprint, now);
             }
-            Ok(())
+            Ok(state.clients.unsent(client))
         })
     }
 
@@ -216,9 +257,11 @@ impl Hub {
             .turn(|state, _| state.worker_gone(name, incarnation));
     }
 
-    /// The worker finishes what it has and leaves. Returns its outstanding activations.
-    pub fn drain_worker(&self, name: &str) -> Result<u32, HubError> {
-        self.shared.turn(|state, now| state.drain_worker(name, now))
+    /// The worker finishes what it has and leaves; what it has not finished within the time goes on elsewhere (0: it
+    /// takes the time that it needs). Returns its outstanding activations.
+    pub fn drain_worker(&self, name: &str, within_ms: u64) -> Result<u32, HubError> {
+        self.shared
+            .turn(|state, now| state.drain_worker(name, within_ms, now))
     }
 
     /// A serialized `ClusterStatus`; the registry's part of it is the edge's to fill in.
@@ -265,9 +308,20 @@ impl Hub {
         }
         drop(state);
         self.fail_the_rest();
+        self.wait_for_the_journal();
         self.shared.stop.notify_one();
         // The thread ends by itself; if it panicked there is nothing left to close.
         let _ = thread.join();
+    }
+
+    /// Clients hear of an end once it is written.
+    fn wait_for_the_journal(&self) {
+        let state = self.shared.state.lock();
+        let inbox = state.journaling.journal().map(Journal::inbox);
+        drop(state);
+        if let Some(inbox) = inbox {
+            inbox.wait(LAST_WRITE);
+        }
     }
 
     fn fail_the_rest(&self) {
@@ -299,10 +353,36 @@ impl Drop for Hub {
     }
 }
 
+/// Microseconds since 1970: what the journal says holds for the next life.
+fn wall_clock() -> Micros {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Micros(since.map_or(1, |since| since.as_micros() as u64))
+}
+
+fn start_journal(shared: &Arc<Shared>) -> Result<(), HubError> {
+    let weak = Arc::downgrade(shared);
+    let tell = move |said| {
+        if let Some(shared) = weak.upgrade() {
+            shared.turn(|state, now| state.journal_says(said, now));
+        }
+    };
+    let mut state = shared.state.lock();
+    match state.journaling.journal_mut() {
+        Some(journal) => {
+            journal.flush();
+            journal
+                .start(tell)
+                .map_err(HubError::io("starting the journal's thread"))
+        }
+        None => Ok(()),
+    }
+}
+
 fn run(runtime: &Runtime, shared: &Shared) {
     runtime.block_on(async {
         tokio::select! {
             () = shared.keep_time() => {}
+            () = shared.wait_for_workers() => {}
             () = shared.stop.notified() => {}
         }
         shared.say_goodbye().await;

@@ -2,13 +2,15 @@
 
 use bytes::Bytes;
 use omniflow_control::{Code, Event, Fault, JobId, Micros, NodeUpdate};
-use omniflow_flow::{Destination, EdgeId, Effect as Resolved, Item, Key, Origin, ResolverError};
+use omniflow_flow::{EdgeId, Effect as Resolved, Item, Key, Origin, ResolverError};
 use omniflow_placement::WorkerId;
 use omniflow_wire::{Frame, LinkMessage, v1};
 
 use crate::convert;
 use crate::job_data::keep;
+use crate::restore::contradicted;
 use crate::state::State;
+use crate::stop_at::stop_at;
 
 impl State {
     /// Everything that one read brought. Reports are taken in before frames: the last frame of a result often comes
@@ -34,7 +36,9 @@ impl State {
                 self.step(Event::Contradiction { job, edge, seq }, now);
             }
             LinkMessage::Drain(_) | LinkMessage::Drained(_) => self.worker_drains(worker, now),
-            LinkMessage::PeerUnreachable(report) => self.peer_unreachable(worker, report, now),
+            LinkMessage::PeerUnreachable(report) => self.peer_unreachable(worker, report),
+            LinkMessage::Pong(pong) if self.worker_confirmed(pong.nonce, now) => {}
+            LinkMessage::Pong(pong) => self.suspect_answered(pong.nonce, now),
             // Pings are answered by the link's task; what else there is, only the scheduler says.
             _ => {}
         }
@@ -112,12 +116,20 @@ impl State {
                     matches!(item, Item::Frame { .. }),
                     !matches!(item, Item::Frame { .. }),
                 );
-                if let Some(log) = data.results.get_mut(port.index()) {
-                    log.push(item);
+                if let Item::Frame { payload, .. } = &item {
+                    self.budgets.kept_results += payload.len();
                 }
-                for id in &data.subscribers {
-                    self.clients.news(*id);
+                let contradicts = data
+                    .results
+                    .get_mut(port.index())
+                    .and_then(|log| log.push(item));
+                if let Some(frames) = contradicts {
+                    let fault = Box::new(contradicted(frames));
+                    self.step(Event::Failed { job: id, fault }, now);
+                    return;
                 }
+                stop_at("result");
+                self.has_fresh_results(id);
                 if is_frame {
                     self.step(Event::ResultFrame { job: id }, now);
                 }
@@ -177,58 +189,4 @@ impl State {
             now,
         );
     }
-
-    /// A worker cannot reach another one whose link to the scheduler lives. That is no death, but the frames between the
-    /// two have no other way: jobs that need it fail now, naming both, instead of at their deadline.
-    fn peer_unreachable(&mut self, from: WorkerId, report: v1::PeerUnreachable, now: Micros) {
-        let to = WorkerId(report.worker);
-        let (Some(sender), Some(receiver)) = (self.workers.line(from), self.workers.line(to))
-        else {
-            return;
-        };
-        let message = format!(
-            "worker {:?} cannot reach worker {:?}, and both live",
-            sender.name, receiver.name
-        );
-        let cure = "open the network between their hosts, or give the worker an address that others can reach";
-        let fault = Fault::new(Code::Unavailable, message, cure);
-        let fault = fault.at("", &receiver.name.clone()).because(report.cause);
-        let cut = self
-            .control
-            .jobs()
-            .filter(|job| !job.outcome.is_ended() && needs_path(self, job, from, to));
-        for job in cut.map(|job| job.id).collect::<Vec<_>>() {
-            self.step(
-                Event::Failed {
-                    job,
-                    fault: Box::new(fault.clone()),
-                },
-                now,
-            );
-        }
-    }
-}
-
-/// Whether a node on `from` feeds one on `to` that has not ended.
-fn needs_path(state: &State, job: &omniflow_control::Job, from: WorkerId, to: WorkerId) -> bool {
-    let Some(graph) = state.control.graph(job.flow) else {
-        return false;
-    };
-    let on = |node: usize, worker| {
-        job.current(node)
-            .is_some_and(|attempt| attempt.worker == worker)
-    };
-    graph
-        .spec()
-        .edges
-        .iter()
-        .any(|edge| match (edge.from, edge.to) {
-            (Origin::Node { node: producer, .. }, Destination::Node { node: consumer, .. }) => {
-                let ended = job
-                    .current(consumer.index())
-                    .is_none_or(|attempt| attempt.is_over());
-                on(producer.index(), from) && on(consumer.index(), to) && !ended
-            }
-            _ => false,
-        })
 }

@@ -4,9 +4,14 @@
 //! - `state`: that state; `execute` carries out what the job table decides, `incoming` takes what workers say.
 //! - `submit` with `value_check`: whether a request fits its flow. `job_data`: inputs and results of the jobs.
 //! - `clients` with `take`: what each client still has to be told, read from cursors.
+//! - `budgets`: how many bytes the scheduler holds for its clients.
 //! - `workers`: who is known. `membership`: who joins and leaves. `worker_link`: dialling, heartbeats, death.
+//!   `unreachable`: a worker that another one cannot reach.
+//! - `journal`: what survives the process. `journaling`: what is written into it, and what waits for that. `restore`: the
+//!   next life. `stop_at`: points at which tests have the process die.
 //! - `flows`, `status`, `convert`: what their names say.
 
+mod budgets;
 mod clients;
 mod config;
 mod convert;
@@ -16,11 +21,16 @@ mod flows;
 mod hub;
 mod incoming;
 mod job_data;
+mod journal;
+mod journaling;
 mod membership;
+mod restore;
 mod state;
 mod status;
+mod stop_at;
 mod submit;
 mod take;
+mod unreachable;
 mod value_check;
 mod wake;
 mod worker_link;
@@ -29,4 +39,6 @@ mod workers;
 pub use config::HubConfig;
 pub use convert::{job_id, job_name};
 pub use error::HubError;
+pub use flows::flow_version;
 pub use hub::Hub;
+pub use journal::{JournalConfig, JournalError};

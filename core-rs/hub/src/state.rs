@@ -4,7 +4,7 @@
 use std::mem;
 
 use omniflow_control::{
-    ClientId, Control, Effect, Event, Fault, JobId, Limits, Micros, Submission,
+    ClientId, Control, Effect, Event, Fault, JobId, Limits, Micros, Submission, key,
 };
 use omniflow_placement::policy;
 use omniflow_wire::v1;
@@ -12,13 +12,19 @@ use omniflow_wire::v1::client_message::Message as Request;
 use omniflow_wire::v1::job_event;
 use rustc_hash::FxHashMap;
 
+use crate::budgets::Budgets;
 use crate::clients::{Clients, Subscription};
 use crate::config::HubConfig;
 use crate::convert;
 use crate::error::HubError;
 use crate::flows::{Flows, NewFlow};
 use crate::job_data::JobData;
+use crate::journal::{Image, Journal};
+use crate::journaling::Journaling;
+use crate::restore::Awaited;
+use crate::stop_at::stop_at;
 use crate::submit::{self, Prepared};
+use crate::unreachable::Suspicions;
 use crate::workers::Workers;
 
 /// See the module.
@@ -31,6 +37,12 @@ pub(crate) struct State {
     pub(crate) clients: Clients,
     /// The request that the job table is looking at.
     pub(crate) pending: Option<Pending>,
+    pub(crate) budgets: Budgets,
+    pub(crate) suspicions: Suspicions,
+    pub(crate) journaling: Journaling,
+    pub(crate) awaited: Awaited,
+    /// When this life began.
+    pub(crate) born: Micros,
     effects: Vec<Effect>,
     /// When the timer will look next.
     armed: Micros,
@@ -41,6 +53,7 @@ pub(crate) struct Pending {
     pub(crate) client: u64,
     pub(crate) tag: u64,
     pub(crate) progress: bool,
+    pub(crate) fingerprint: u64,
     pub(crate) prepared: Prepared,
 }
 
@@ -53,15 +66,22 @@ pub(crate) struct Afterwards {
 }
 
 impl State {
-    pub(crate) fn new(config: HubConfig) -> Result<Self, HubError> {
+    /// With everything that the journal's image says.
+    pub(crate) fn new(
+        config: HubConfig,
+        journal: Option<Journal>,
+        image: Image,
+        now: Micros,
+    ) -> Result<Self, HubError> {
         let limits = Limits {
             queue_limit: config.queue_limit,
             max_deadline_ms: config.max_deadline_ms,
+            client_grace_ms: config.client_grace_ms,
             result_ttl_ms: config.result_ttl_ms,
             max_attempts: config.max_attempts,
             ..Limits::default()
         };
-        Ok(Self {
+        let mut state = Self {
             control: Control::new(limits, policy(&config.policy)?, config.term),
             config,
             jobs: FxHashMap::default(),
@@ -69,9 +89,16 @@ impl State {
             workers: Workers::default(),
             clients: Clients::default(),
             pending: None,
+            budgets: Budgets::default(),
+            suspicions: Suspicions::default(),
+            journaling: Journaling::new(journal, &image),
+            awaited: Awaited::default(),
+            born: now,
             effects: Vec::new(),
             armed: Micros(u64::MAX),
-        })
+        };
+        state.restore(image, now);
+        Ok(state)
     }
 
     /// Lets the job table take in an event and does what it decides.
@@ -86,6 +113,7 @@ impl State {
 
     /// The end of a turn.
     pub(crate) fn settle(&mut self) -> Afterwards {
+        self.settle_journal();
         self.workers.flush();
         let next = self.control.next_timer().unwrap_or(Micros(u64::MAX));
         let rearm_timer = next < self.armed;
@@ -117,30 +145,58 @@ impl State {
         (version, false)
     }
 
-    /// What a client says.
-    pub(crate) fn request(&mut self, client: u64, message: v1::ClientMessage, now: Micros) {
+    /// What a client says. The fingerprint is that of a submit.
+    pub(crate) fn request(
+        &mut self,
+        client: u64,
+        message: v1::ClientMessage,
+        fingerprint: u64,
+        now: Micros,
+    ) {
         match message.message {
-            Some(Request::Submit(request)) => self.submit(client, message.tag, request, now),
-            Some(Request::Watch(request)) => self.watch(client, message.tag, &request),
+            Some(Request::Submit(request)) => {
+                self.submit(client, message.tag, request, fingerprint, now);
+            }
+            Some(Request::Watch(request)) => self.watch(client, message.tag, &request, now),
+            Some(Request::Leave(_)) => self.step(Event::ClientGone(ClientId(client)), now),
             Some(Request::Ack(request)) => self.ack(client, message.tag, &request),
             Some(Request::Cancel(request)) => self.cancel(client, message.tag, request, now),
             None => {
                 let fault = Fault::invalid(
                     "message",
                     "the message is empty",
-                    "send a submit, watch, ack or cancel",
+                    "send a submit, watch, ack, cancel or leave",
                 );
                 self.refuse(client, message.tag, &fault);
             }
         }
     }
 
-    fn submit(&mut self, client: u64, tag: u64, mut request: v1::SubmitRequest, now: Micros) {
+    fn submit(
+        &mut self,
+        client: u64,
+        tag: u64,
+        mut request: v1::SubmitRequest,
+        fingerprint: u64,
+        now: Micros,
+    ) {
         let limit = self.config.max_input_bytes;
         let prepared = match submit::prepare(&mut request, &self.flows, &self.workers, limit) {
             Ok(prepared) => prepared,
             Err(fault) => return self.refuse(client, tag, &fault),
         };
+        let key = &request.idempotency_key;
+        let known = self.control.job_of_key(&request.tenant, key);
+        let refusal = match known.and_then(|job| Some((job, self.jobs.get(&job)?))) {
+            Some((job, data)) if data.fingerprint != fingerprint => Some(another_request(job, key)),
+            Some(_) => None,
+            None => self
+                .journal_refuses()
+                .or_else(|| self.over_budget(prepared.input_bytes(), now)),
+        };
+        if let Some(fault) = refusal {
+            return self.refuse(client, tag, &fault);
+        }
         let submission = Submission {
             ticket: tag,
             client: ClientId(client),
@@ -155,12 +211,14 @@ impl State {
             client,
             tag,
             progress: request.progress,
+            fingerprint,
             prepared,
         });
+        stop_at("submitted");
         self.step(Event::Submit(submission), now);
     }
 
-    fn watch(&mut self, client: u64, tag: u64, request: &v1::WatchRequest) {
+    fn watch(&mut self, client: u64, tag: u64, request: &v1::WatchRequest, now: Micros) {
         let known = convert::job_id(&request.job).and_then(|id| Some((id, self.jobs.get(&id)?)));
         let Some((id, data)) = known else {
             return self.refuse(client, tag, &unknown_job(&request.job));
@@ -179,6 +237,11 @@ impl State {
             };
             cursors[port] = *seq;
         }
+        let watched = Event::Watch {
+            job: id,
+            client: ClientId(client),
+        };
+        self.step(watched, now);
         self.subscribe(client, tag, id, true, cursors, request.progress);
     }
 
@@ -207,9 +270,12 @@ impl State {
             cursors: cursors.into(),
             progress: progress.then_some(data.progress.len()),
             queued: false,
+            after: 0,
+            held: false,
         });
         data.subscribers.push(id);
-        self.clients.news(id);
+        let after = data.written_at;
+        self.clients.news(id, after);
     }
 
     fn ack(&mut self, client: u64, tag: u64, request: &v1::AckRequest) {
@@ -226,7 +292,7 @@ impl State {
                 &Fault::invalid("port", message, "results are numbered from 0"),
             );
         };
-        log.ack(request.seq);
+        self.budgets.kept_results -= log.ack(request.seq);
     }
 
     fn cancel(&mut self, client: u64, tag: u64, request: v1::CancelRequest, now: Micros) {
@@ -249,7 +315,7 @@ impl State {
                 data.subscribers.retain(|subscriber| *subscriber != id);
             }
         }
-        self.step(Event::ClientGone(ClientId(client)), now);
+        self.step(Event::ClientLost(ClientId(client)), now);
     }
 
     pub(crate) fn refuse(&mut self, client: u64, tag: u64, fault: &Fault) {
@@ -265,8 +331,20 @@ impl State {
     }
 }
 
+fn another_request(job: JobId, key: &str) -> Fault {
+    let job = convert::job_name(job);
+    let message =
+        format!("idempotency key {key:?} was given with another request, that of job {job}");
+    let cure =
+        "give every request a key of its own; the same one only to send the same request again";
+    Fault::invalid("idempotency_key", message, cure)
+}
+
 fn unknown_job(name: &str) -> Fault {
     let message = format!("no job {name:?} is known here");
-    let cure = "it never was, or it ended longer ago than results are kept (result_ttl in the cluster file)";
+    let cure = format!(
+        "it never was, or it ended longer ago than results are kept ({})",
+        key("result_ttl_s")
+    );
     Fault::new(omniflow_control::Code::UnknownJob, message, cure).field("job")
 }

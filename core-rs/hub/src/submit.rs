@@ -1,11 +1,14 @@
 //! Whether a request fits its flow. What does not is refused here, naming the field, before anything is started.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 
 use bytes::Bytes;
-use omniflow_control::{Code, Fault, FlowId};
+use omniflow_control::{Code, Fault, FlowId, key};
 use omniflow_flow::{Graph, NodeKind, PortSpec};
 use omniflow_wire::v1;
+use prost::Message;
+use rustc_hash::FxHasher;
 
 use crate::flows::{FlowEntry, Flows};
 use crate::job_data::{InputData, keep};
@@ -19,6 +22,25 @@ pub(crate) struct Prepared {
     pub(crate) flow: FlowId,
     pub(crate) inputs: Vec<InputData>,
     pub(crate) parameters: BTreeMap<String, v1::Value>,
+}
+
+impl Prepared {
+    pub(crate) fn input_bytes(&self) -> usize {
+        self.inputs.iter().map(InputData::bytes).sum()
+    }
+}
+
+/// Of what a request asks for; the same request sent again has the same.
+pub(crate) fn fingerprint(request: &v1::SubmitRequest) -> u64 {
+    let mut hasher = FxHasher::default();
+    (&request.flow, &request.flow_version).hash(&mut hasher);
+    for input in &request.inputs {
+        (&input.name, &input.frames).hash(&mut hasher);
+    }
+    for (name, value) in &request.parameters {
+        (name, value.encode_to_vec()).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 pub(crate) fn prepare(
@@ -96,7 +118,10 @@ fn check_size(inputs: &[v1::Input], limit: usize) -> Checked<()> {
         "the job's inputs have {total} bytes, and the cluster takes {limit}; the largest is {:?}",
         largest.1
     );
-    let cure = "send less, e.g. a smaller picture, or raise max_input_bytes in the cluster file";
+    let cure = format!(
+        "send less, e.g. a smaller picture, or raise {}",
+        key("max_input_bytes")
+    );
     Err(Fault::new(Code::TooLarge, message, cure)
         .field(format!("inputs.{}", largest.1))
         .into())

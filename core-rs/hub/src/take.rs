@@ -1,6 +1,6 @@
 //! Writing a client's events, from cursors, in the order: accepted, progress, result frames, end.
 
-use omniflow_control::{Job, Outcome};
+use omniflow_control::{Job, Outcome, key};
 use omniflow_wire::v1;
 use omniflow_wire::v1::job_event::Event;
 use prost::Message;
@@ -11,6 +11,7 @@ use crate::convert;
 use crate::flows::FlowEntry;
 use crate::job_data::JobData;
 use crate::state::State;
+use crate::stop_at::stop_at;
 
 /// How a subscription stands after it was written.
 enum Written {
@@ -75,6 +76,9 @@ impl State {
 
     /// True when the batch is full.
     fn write_news(&mut self, id: usize, batch: &mut Batch) -> bool {
+        if self.clients.hold(id) {
+            return false;
+        }
         let Some(subscription) = self.clients.subscription(id) else {
             return false;
         };
@@ -91,10 +95,14 @@ impl State {
             Written::Partly => self.clients.put_back(id),
             Written::Fully => subscription.queued = false,
             Written::ToTheEnd => {
+                stop_at("told");
                 let job = subscription.job;
                 self.clients.unsubscribe(id);
                 if let Some(data) = self.jobs.get_mut(&job) {
                     data.subscribers.retain(|subscriber| *subscriber != id);
+                    if !std::mem::replace(&mut data.delivered, true) {
+                        self.budgets.delivered.push_back(job);
+                    }
                 }
             }
         }
@@ -140,7 +148,7 @@ impl Subscription {
         let error = v1::Error {
             code: v1::ErrorCode::UnknownJob.into(),
             message: "the job ended, and its results are no longer kept".to_owned(),
-            cure: "read events sooner, or raise result_ttl in the cluster file".to_owned(),
+            cure: format!("read events sooner, or raise {}", key("result_ttl_s")),
             ..Default::default()
         };
         self.write_end(
@@ -165,6 +173,7 @@ impl Subscription {
         let written = batch.push(&self.event(Event::Accepted(accepted)));
         if written {
             self.accepted = None;
+            stop_at("accepted");
         }
         written
     }

@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::flows::link_frame;
 use crate::hub::Shared;
+use crate::unreachable::FIRST_QUESTION;
 
 /// How long one address may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -114,6 +115,14 @@ async fn reach_again(shared: &Shared, target: &Target, cause: &str) -> Result<Es
     }
 }
 
+/// Inputs are bounded where jobs are admitted: a worker that is slow to take them is not a dead one.
+fn unbounded() -> LinkConfig {
+    LinkConfig {
+        max_queued_bytes: usize::MAX,
+        ..LinkConfig::default()
+    }
+}
+
 async fn reach(shared: &Shared, target: &Target) -> Result<Established, Unreached> {
     let started = Instant::now();
     let socket = dial(&target.addresses, PATIENCE).await.map_err(|error| {
@@ -123,7 +132,7 @@ async fn reach(shared: &Shared, target: &Target) -> Result<Established, Unreache
             Unreached::Silent(error.to_string())
         }
     })?;
-    let (sender, mut reader) = open(socket, LinkConfig::default());
+    let (sender, mut reader) = open(socket, unbounded());
     let guard = Guard(sender);
     let hello = v1::Hello {
         protocol: PROTOCOL,
@@ -234,7 +243,7 @@ fn hand_over(
             LinkMessage::Ping(ping) => {
                 let _ = sender.send(link_frame(&v1::Pong { nonce: ping.nonce }.into(), 0));
             }
-            LinkMessage::Pong(_) => {}
+            LinkMessage::Pong(pong) if pong.nonce < FIRST_QUESTION => {}
             other => messages.push(other),
         }
     }

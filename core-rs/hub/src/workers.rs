@@ -49,6 +49,8 @@ pub(crate) struct Line {
     peers: FxHashSet<WorkerId>,
     flows: FxHashSet<FlowId>,
     out: Vec<LinkFrame>,
+    /// Bytes that waited to be written when that was last looked at.
+    backlog: usize,
 }
 
 impl Line {
@@ -60,6 +62,7 @@ impl Line {
             peers: FxHashSet::default(),
             flows: FxHashSet::default(),
             out: Vec::new(),
+            backlog: 0,
         }
     }
 
@@ -87,10 +90,16 @@ impl Line {
     }
 
     fn flush(&mut self) {
-        // A link that takes no more, or whose queue is full, is as good as dead: its reader finds it closed.
+        // A link that takes no more is as good as dead: its reader finds it closed.
         if self.sender.send_all(self.out.drain(..)).is_err() {
             self.sender.abort();
         }
+    }
+
+    /// Looks again; returns by how much the backlog has changed.
+    fn look(&mut self) -> isize {
+        let before = std::mem::replace(&mut self.backlog, self.sender.queued_bytes());
+        self.backlog as isize - before as isize
     }
 }
 
@@ -101,6 +110,8 @@ pub(crate) struct Workers {
     lines: FxHashMap<WorkerId, Line>,
     dirty: Vec<WorkerId>,
     next: u32,
+    /// Bytes on their way to all workers, as last looked at.
+    backlog: usize,
     /// Methods of the roles that were ever registered, by role and name: what parameters there are.
     pub(crate) methods: FxHashMap<(String, String), v1::MethodInfo>,
 }
@@ -126,7 +137,9 @@ impl Workers {
     }
 
     pub(crate) fn remove(&mut self, worker: WorkerId) -> Option<Line> {
-        self.lines.remove(&worker)
+        let line = self.lines.remove(&worker)?;
+        self.backlog -= line.backlog;
+        Some(line)
     }
 
     pub(crate) fn line(&self, worker: WorkerId) -> Option<&Line> {
@@ -157,7 +170,18 @@ impl Workers {
         for worker in self.dirty.drain(..) {
             if let Some(line) = self.lines.get_mut(&worker) {
                 line.flush();
+                self.backlog = self.backlog.saturating_add_signed(line.look());
             }
         }
+    }
+
+    /// Bytes on their way to workers that have not taken them yet. Exact only when there are more than `enough`.
+    pub(crate) fn backlog(&mut self, enough: usize) -> usize {
+        if self.backlog > enough {
+            for line in self.lines.values_mut() {
+                self.backlog = self.backlog.saturating_add_signed(line.look());
+            }
+        }
+        self.backlog
     }
 }

@@ -195,6 +195,42 @@ fn a_worker_that_is_silent_past_the_limit_is_lost() {
 }
 
 #[test]
+fn what_a_slow_worker_has_not_taken_holds_back_new_jobs_and_is_not_its_death() {
+    let cluster = Cluster::new(HubConfig {
+        max_held_input_bytes: 4 << 20,
+        ..config()
+    });
+    cluster.worker("speaker", &["speak"], |activation| work(&activation));
+    let info = mute(&cluster, "mute");
+    cluster.hub.worker_seen(&info.encode_to_vec()).unwrap();
+    cluster.until_ready(2);
+    let mut large = request();
+    large.inputs[0].frames = vec![common::text(&"x".repeat(1 << 20))];
+    let mut client = cluster.client();
+    let refusal = (0..50).find_map(|_| {
+        client.submit(large.clone());
+        match client.next() {
+            v1::job_event::Event::Refused(error) => Some(error),
+            _ => {
+                let job = cluster.hub.list_jobs(&[]).unwrap();
+                let job = v1::ListResponse::decode(&job[..])
+                    .unwrap()
+                    .jobs
+                    .remove(0)
+                    .job;
+                client.cancel(&job);
+                client.failure();
+                None
+            }
+        }
+    });
+    let error = refusal.expect("its inputs pile up");
+    assert_eq!(error.code(), ErrorCode::ResourceExhausted);
+    assert!(error.message.contains("wait for workers"), "{error:?}");
+    cluster.until_ready(2);
+}
+
+#[test]
 fn absence_from_the_registry_with_a_living_link_changes_nothing() {
     let cluster = Cluster::new(config());
     let worker = cluster.worker("both", &["read", "speak"], |activation| work(&activation));
@@ -244,7 +280,7 @@ fn a_draining_worker_finishes_what_it_has_and_gets_nothing_new() {
     client.submit(request());
     client.accepted();
     news.recv_timeout(Duration::from_secs(10)).unwrap();
-    assert_eq!(cluster.hub.drain_worker("old").unwrap(), 1);
+    assert_eq!(cluster.hub.drain_worker("old", 0).unwrap(), 1);
     cluster.worker("new", &["speak"], |activation| work(&activation));
     cluster.until_ready(2);
     let mut other = cluster.client();
@@ -266,10 +302,93 @@ fn a_draining_worker_finishes_what_it_has_and_gets_nothing_new() {
     assert!(
         cluster
             .hub
-            .drain_worker("old")
+            .drain_worker("old", 0)
             .unwrap_err()
             .to_string()
             .contains("new, reader")
+    );
+    cluster.assert_clean();
+}
+
+#[test]
+fn what_a_draining_worker_has_not_done_in_its_time_goes_on_elsewhere_and_it_leaves() {
+    let cluster = Cluster::new(config());
+    let (told, news) = channel();
+    cluster.worker("reader", &["read"], |activation| work(&activation));
+    let old = cluster.worker("old", &["speak"], move |activation| {
+        told.send(()).unwrap();
+        hang(&activation);
+    });
+    cluster.until_ready(2);
+    let mut client = cluster.client();
+    client.submit(request());
+    client.accepted();
+    news.recv_timeout(Duration::from_secs(10)).unwrap();
+    cluster.worker("new", &["speak"], |activation| work(&activation));
+    cluster.until_ready(3);
+    cluster.hub.drain_worker("old", 100).unwrap();
+    let (frames, end) = client.rest();
+    assert_eq!(
+        (words(&frames).join(" "), end.error),
+        ("HOW ARE YOU".to_owned(), None)
+    );
+    assert!(old.node.wait_drained(Duration::from_secs(10)));
+    cluster.assert_clean();
+}
+
+#[test]
+fn a_worker_that_was_to_drain_while_it_could_not_be_reached_is_told_once_it_can() {
+    let cluster = Cluster::new(config());
+    let address = cluster.address("late");
+    let info = cluster.info("late", &["read"], vec![address.clone()]);
+    cluster.hub.worker_seen(&info.encode_to_vec()).unwrap();
+    cluster.hub.drain_worker("late", 0).unwrap();
+    let node_config = omniflow_node::NodeConfig {
+        cluster: "test".to_owned(),
+        retention_bytes: 1 << 20,
+        heartbeat_limit: Duration::from_secs(10),
+    };
+    let node = omniflow_node::Node::new(&info, &[address.parse().unwrap()], &node_config).unwrap();
+    assert!(node.wait_drained(Duration::from_secs(10)));
+}
+
+#[test]
+fn words_that_the_client_has_are_not_contradicted_by_a_method_that_draws_anew() {
+    let cluster = Cluster::new(config());
+    let mut flow = common::flow();
+    flow.name = "drawn".to_owned();
+    for node in &mut flow.nodes {
+        node.options = Some(v1::NodeOptions {
+            deterministic: false,
+            ..Default::default()
+        });
+    }
+    cluster.hub.put_flow(&flow.encode_to_vec()).unwrap();
+    cluster.worker("reader", &["read"], |activation| work(&activation));
+    let doomed = cluster.worker("doomed", &["speak"], move |activation| {
+        activation
+            .emit("output", vec![common::text("HOW")])
+            .unwrap();
+        hang(&activation);
+    });
+    cluster.until_ready(2);
+    let mut client = cluster.client();
+    client.submit(v1::SubmitRequest {
+        flow: "drawn".to_owned(),
+        ..request()
+    });
+    client.accepted();
+    assert!(matches!(
+        client.next(),
+        v1::job_event::Event::Frame(frame) if common::read_text(&frame.payload) == "HOW"
+    ));
+    cluster.worker("heir", &["speak"], |activation| work(&activation));
+    cluster.until_ready(3);
+    doomed.kill();
+    let error = client.failure();
+    assert_eq!(
+        (error.code(), &*error.node),
+        (ErrorCode::NotReplayable, "speak.run")
     );
     cluster.assert_clean();
 }

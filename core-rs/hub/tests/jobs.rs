@@ -1,48 +1,17 @@
-//! What clients are promised: results, refusals, deadlines, cancels, resumption.
+//! What one job is promised: its result, or a refusal or failure that says where and why.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use common::{Cluster, breathe, config, hang, request, text, words, work};
+use common::{ANSWER, Cluster, config, hanging, request, served, text, wait_for, words, work};
 use omniflow_hub::HubConfig;
 use omniflow_wire::v1;
-use omniflow_wire::v1::client_message::Message as Request;
 use omniflow_wire::v1::job_event::Event;
 use omniflow_wire::v1::{ErrorCode, node_progress};
-
-const ANSWER: [&str; 3] = ["HOW", "ARE", "YOU"];
-
-fn served(config: HubConfig) -> Cluster {
-    let cluster = Cluster::new(config);
-    cluster.worker("reader", &["read"], |activation| work(&activation));
-    cluster.worker("speaker", &["speak"], |activation| work(&activation));
-    cluster.until_ready(2);
-    cluster
-}
-
-/// A cluster whose `speak` hangs until it is cancelled; each start and each cancel is told.
-fn hanging(config: HubConfig) -> (Cluster, std::sync::mpsc::Receiver<&'static str>) {
-    let cluster = Cluster::new(config);
-    let (told, news) = channel();
-    cluster.worker("reader", &["read"], |activation| work(&activation));
-    cluster.worker("speaker", &["speak"], move |activation| {
-        told.send("started").unwrap();
-        hang(&activation);
-        let _ = told.send("cancelled");
-    });
-    cluster.until_ready(2);
-    (cluster, news)
-}
-
-fn wait_for(news: &std::sync::mpsc::Receiver<&'static str>, what: &str) {
-    assert_eq!(news.recv_timeout(Duration::from_secs(10)).unwrap(), what);
-}
 
 #[test]
 fn a_job_streams_its_result_and_reports_where_its_time_went() {
@@ -334,155 +303,6 @@ fn a_cancel_reaches_the_running_role_and_the_client() {
 }
 
 #[test]
-fn overload_is_refused_at_once_with_a_hint() {
-    let (cluster, news) = hanging(HubConfig {
-        queue_limit: 1,
-        ..config()
-    });
-    let mut client = cluster.client();
-    client.submit(request());
-    let (job, _) = client.accepted();
-    wait_for(&news, "started");
-    client.submit(request());
-    let error = client.refused();
-    assert_eq!(error.code(), ErrorCode::ResourceExhausted);
-    assert!(error.retry_after_ms > 0);
-    client.cancel(&job);
-    client.failure();
-    client.submit(request());
-    client.accepted();
-}
-
-#[test]
-fn a_key_seen_before_returns_the_same_job() {
-    let cluster = served(config());
-    let keyed = || v1::SubmitRequest {
-        idempotency_key: "k".to_owned(),
-        tenant: "t".to_owned(),
-        ..request()
-    };
-    let mut client = cluster.client();
-    client.submit(keyed());
-    let (first, _) = client.accepted();
-    let (frames, _) = client.rest();
-    let mut other = cluster.client();
-    other.submit(keyed());
-    let (second, accepted) = other.accepted();
-    assert_eq!((&second, accepted.existed), (&first, true));
-    assert_eq!(other.rest().0, frames);
-    other.submit(v1::SubmitRequest {
-        tenant: "another".to_owned(),
-        ..keyed()
-    });
-    assert_ne!(other.accepted().0, first);
-}
-
-#[test]
-fn a_vanished_client_takes_its_jobs_along_unless_they_are_detached() {
-    let (cluster, news) = hanging(config());
-    let mut client = cluster.client();
-    client.submit(v1::SubmitRequest {
-        idempotency_key: "k".to_owned(),
-        ..request()
-    });
-    let (job, _) = client.accepted();
-    wait_for(&news, "started");
-    client.close();
-    wait_for(&news, "cancelled");
-    assert_eq!(cluster.job(&job).state(), v1::job_status::State::Cancelled);
-
-    let mut client = cluster.client();
-    client.submit(v1::SubmitRequest {
-        detach: true,
-        idempotency_key: "k".to_owned(),
-        ..request()
-    });
-    let (detached, accepted) = client.accepted();
-    assert!(
-        !accepted.existed && detached != job,
-        "a client that comes back gets a new job"
-    );
-    wait_for(&news, "started");
-    client.close();
-    assert_eq!(
-        cluster.job(&detached).state(),
-        v1::job_status::State::Running
-    );
-    cluster.client().cancel(&detached);
-    wait_for(&news, "cancelled");
-    cluster.assert_clean();
-}
-
-#[test]
-fn a_watch_resumes_at_the_frame_asked_for_and_acknowledged_frames_are_gone() {
-    let cluster = served(config());
-    let mut client = cluster.client();
-    client.submit(request());
-    let (job, _) = client.accepted();
-    client.rest();
-    let watch = |next: u64| {
-        Request::Watch(v1::WatchRequest {
-            job: job.clone(),
-            next_seq: [("words".to_owned(), next)].into(),
-            progress: false,
-        })
-    };
-    client.send(3, watch(1));
-    assert!(client.accepted().1.existed);
-    let (frames, end) = client.rest();
-    assert_eq!(
-        (words(&frames), end.error),
-        (
-            ANSWER[1..].iter().map(|word| (*word).to_owned()).collect(),
-            None
-        )
-    );
-    client.send(
-        4,
-        Request::Ack(v1::AckRequest {
-            job: job.clone(),
-            port: 0,
-            seq: 1,
-        }),
-    );
-    client.send(5, watch(0));
-    client.accepted();
-    assert_eq!(words(&client.rest().0), ANSWER[2..]);
-    client.send(
-        6,
-        Request::Watch(v1::WatchRequest {
-            job: job.clone(),
-            next_seq: [("sound".to_owned(), 0)].into(),
-            progress: false,
-        }),
-    );
-    assert_eq!(client.refused().field, "next_seq.sound");
-}
-
-#[test]
-fn results_are_forgotten_after_their_time() {
-    let cluster = served(HubConfig {
-        result_ttl_ms: 100,
-        ..config()
-    });
-    let mut client = cluster.client();
-    client.submit(request());
-    let (job, _) = client.accepted();
-    client.rest();
-    while cluster.hub.job_status(&job).is_some() {
-        breathe();
-    }
-    client.send(
-        3,
-        Request::Watch(v1::WatchRequest {
-            job,
-            ..Default::default()
-        }),
-    );
-    assert_eq!(client.refused().code(), ErrorCode::UnknownJob);
-}
-
-#[test]
 fn a_role_that_fails_ends_the_job_with_its_own_words() {
     let cluster = Cluster::new(config());
     let fails = Arc::new(AtomicBool::new(true));
@@ -520,37 +340,4 @@ fn a_role_that_fails_ends_the_job_with_its_own_words() {
     client.accepted();
     assert_eq!(client.rest().1.error, None, "the next job runs");
     cluster.assert_clean();
-}
-
-#[test]
-fn closing_waits_for_running_jobs_and_fails_the_rest() {
-    let cluster = Cluster::new(config());
-    let (go, gone) = channel::<()>();
-    let gone = Mutex::new(gone);
-    cluster.worker("both", &["read", "speak"], move |activation| {
-        if activation.activation().role() == "speak" {
-            let _ = gone.lock().unwrap().recv();
-        }
-        work(&activation);
-    });
-    cluster.until_ready(1);
-    let mut client = cluster.client();
-    client.submit(request());
-    client.accepted();
-    let hub = cluster.hub.clone();
-    let closing = std::thread::spawn(move || hub.close(Duration::from_secs(10)));
-    loop {
-        client.submit(request());
-        match client.next() {
-            Event::Refused(error) => {
-                assert_eq!(error.code(), ErrorCode::Unavailable);
-                break;
-            }
-            _ => go.send(()).unwrap(),
-        }
-    }
-    go.send(()).unwrap();
-    drop(go);
-    closing.join().unwrap();
-    assert_eq!(cluster.status().jobs_failed, 0);
 }

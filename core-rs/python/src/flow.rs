@@ -1,16 +1,18 @@
-//! `check_flow` and `FlowProblem`: validation from the crate `omniflow_flow`.
+//! `check_flow` and `FlowProblem`: validation from the crate `omniflow_flow`. `flow_version`: from `omniflow_hub`.
 
 use omniflow_flow::{Problem, from_wire};
 use omniflow_wire::v1;
 use prost::Message;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::errors;
 
 /// Adds the class and the function of this file to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<FlowProblem>()?;
-    module.add_function(wrap_pyfunction!(check_flow, module)?)
+    module.add_function(wrap_pyfunction!(check_flow, module)?)?;
+    module.add_function(wrap_pyfunction!(flow_version, module)?)
 }
 
 /// One reason why a graph can never work.
@@ -53,4 +55,11 @@ fn check_flow(py: Python<'_>, flow: &[u8]) -> PyResult<Vec<FlowProblem>> {
         .map_err(|error| errors::wire("omniflow.v1.Flow", &error))?;
     let problems = problems.into_iter().flatten();
     Ok(problems.map(FlowProblem::from).collect())
+}
+
+/// The version of a serialized `omniflow.v1.Flow`: a hash of its content.
+#[pyfunction]
+fn flow_version<'py>(py: Python<'py>, flow: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    let version = py.detach(|| omniflow_hub::flow_version(flow));
+    Ok(PyBytes::new(py, &version.map_err(errors::hub)?))
 }

@@ -1,8 +1,9 @@
 //! `Hub`: the scheduler's data path from the crate `omniflow_hub`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use omniflow_hub::HubConfig;
+use omniflow_hub::{HubConfig, JournalConfig};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -32,8 +33,13 @@ impl Hub {
         queue_limit = 100_000,
         max_deadline_ms = 600_000,
         max_input_bytes = 67_108_864,
+        max_held_input_bytes = 2_147_483_648,
+        max_kept_result_bytes = 2_147_483_648,
+        client_grace_ms = 5_000,
         result_ttl_ms = 60_000,
         max_attempts = 3,
+        journal = None,
+        journal_fsync = false,
         heartbeat_ms = 1_000,
         heartbeat_limit_ms = 10_000,
         reconnect_ms = 2_000,
@@ -47,8 +53,13 @@ impl Hub {
         queue_limit: usize,
         max_deadline_ms: u64,
         max_input_bytes: usize,
+        max_held_input_bytes: usize,
+        max_kept_result_bytes: usize,
+        client_grace_ms: u64,
         result_ttl_ms: u64,
         max_attempts: u32,
+        journal: Option<PathBuf>,
+        journal_fsync: bool,
         heartbeat_ms: u64,
         heartbeat_limit_ms: u64,
         reconnect_ms: u64,
@@ -60,8 +71,15 @@ impl Hub {
             queue_limit,
             max_deadline_ms,
             max_input_bytes,
+            max_held_input_bytes,
+            max_kept_result_bytes,
+            client_grace_ms,
             result_ttl_ms,
             max_attempts,
+            journal: journal.map(|folder| JournalConfig {
+                fsync: journal_fsync,
+                ..JournalConfig::new(folder)
+            }),
             heartbeat: Duration::from_millis(heartbeat_ms),
             heartbeat_limit: Duration::from_millis(heartbeat_limit_ms),
             reconnect: Duration::from_millis(reconnect_ms),
@@ -86,8 +104,8 @@ impl Hub {
         py.detach(|| self.0.close_client(client));
     }
 
-    /// Takes in a serialized `ClientBatch`.
-    fn send(&self, py: Python<'_>, client: u64, batch: &[u8]) -> PyResult<()> {
+    /// Takes in a serialized `ClientBatch`; returns how many answers wait for the client.
+    fn send(&self, py: Python<'_>, client: u64, batch: &[u8]) -> PyResult<usize> {
         py.detach(|| self.0.send(client, batch))
             .map_err(errors::hub)
     }
@@ -126,8 +144,10 @@ impl Hub {
     }
 
     /// The worker finishes what it has and leaves; returns its outstanding activations.
-    fn drain_worker(&self, py: Python<'_>, name: &str) -> PyResult<u32> {
-        py.detach(|| self.0.drain_worker(name)).map_err(errors::hub)
+    #[pyo3(signature = (name, within_ms = 0))]
+    fn drain_worker(&self, py: Python<'_>, name: &str, within_ms: u64) -> PyResult<u32> {
+        py.detach(|| self.0.drain_worker(name, within_ms))
+            .map_err(errors::hub)
     }
 
     /// A serialized `ClusterStatus`.

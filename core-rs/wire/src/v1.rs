@@ -760,7 +760,7 @@ pub struct SubmitRequest {
     /// send NodeProgress events too
     #[prost(bool, tag = "9")]
     pub progress: bool,
-    /// the job goes on when this call or stream breaks
+    /// the job goes on when this call or stream is over, however that comes
     #[prost(bool, tag = "10")]
     pub detach: bool,
 }
@@ -782,7 +782,7 @@ pub struct ClientMessage {
     /// chosen by the client; answers carry it
     #[prost(uint64, tag = "1")]
     pub tag: u64,
-    #[prost(oneof = "client_message::Message", tags = "2, 3, 4, 5")]
+    #[prost(oneof = "client_message::Message", tags = "2, 3, 4, 5, 6")]
     pub message: ::core::option::Option<client_message::Message>,
 }
 /// Nested message and enum types in `ClientMessage`.
@@ -797,8 +797,13 @@ pub mod client_message {
         Ack(super::AckRequest),
         #[prost(message, tag = "5")]
         Cancel(super::CancelRequest),
+        #[prost(message, tag = "6")]
+        Leave(super::Leave),
     }
 }
+/// Goodbye: the jobs that this stream has submitted or taken over are cancelled, but for those with `detach`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Leave {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EventBatch {
     #[prost(message, repeated, tag = "1")]
@@ -1179,10 +1184,6 @@ pub struct WorkerInfo {
     pub device: ::prost::alloc::string::String,
     #[prost(uint64, tag = "8")]
     pub memory_bytes: u64,
-    #[prost(message, optional, tag = "9")]
-    pub page_layout: ::core::option::Option<PageLayout>,
-    #[prost(string, tag = "10")]
-    pub weights_fingerprint: ::prost::alloc::string::String,
     #[prost(string, tag = "11")]
     pub version: ::prost::alloc::string::String,
     /// Room for rank groups.
@@ -1204,6 +1205,13 @@ pub struct RoleInfo {
     pub concurrency: u32,
     #[prost(string, tag = "4")]
     pub doc: ::prost::alloc::string::String,
+    /// Known once the role is loaded; empty for a role without a model of its own.
+    ///
+    /// equal only for equal weights
+    #[prost(string, tag = "5")]
+    pub weights_fingerprint: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "6")]
+    pub page_layout: ::core::option::Option<PageLayout>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct MethodInfo {
@@ -1235,7 +1243,7 @@ pub struct PageLayout {
     pub page_tokens: u32,
     #[prost(uint32, tag = "2")]
     pub layers: u32,
-    /// e.g. "kv:3x64:float32"
+    /// equal for layouts that may share pages, e.g. "30xk:3x64+v:3x64:float32:…"
     #[prost(string, tag = "3")]
     pub description: ::prost::alloc::string::String,
     #[prost(uint64, tag = "4")]
@@ -1374,7 +1382,7 @@ pub struct RegisterFlowResponse {
 pub struct DrainRequest {
     #[prost(string, tag = "1")]
     pub worker: ::prost::alloc::string::String,
-    /// 0: until the last job has ended
+    /// what it has not finished by then goes on elsewhere; 0: it finishes all
     #[prost(uint64, tag = "2")]
     pub timeout_ms: u64,
 }

@@ -3,18 +3,24 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from omniflow import SyncClient
 from omniflow.cli.exit_codes import ExitCode
+from omniflow.errors import Unavailable
+from omniflow.launch import ClusterState, ProcessState, ProcessStatus, read_state
 from omniflow.launch.identity import marked_with
 from omniflow.launch.ports import free_port
+from omniflow.v1.cluster_pb2 import ClusterStatus, WorkerStatus
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "trivial"
 
@@ -26,7 +32,12 @@ class Shell:
         self.folder = folder
         self.run = folder / ".omniflow"
         text = (EXAMPLE / "cluster.yaml").read_text().replace("127.0.0.1:7070", f"127.0.0.1:{free_port('127.0.0.1')}")
-        (folder / "cluster.yaml").write_text(text)
+        # One worker as it would be for other machines: on a wildcard, known by a name.
+        (folder / "cluster.yaml").write_text(
+            text.replace(
+                "- name: second\n", "- name: second\n    listen: ['tcp:0.0.0.0:0']\n    advertise: localhost\n"
+            )
+        )
         for name in ("trivial_flow.py", "trivial_roles.py"):
             (folder / name).write_text((EXAMPLE / name).read_text())
 
@@ -46,17 +57,39 @@ class Shell:
         assert done.returncode == ExitCode.OK, done.stderr + done.stdout
         return json.loads(done.stdout)
 
-    def pid_of(self, name: str) -> int:
-        processes = self.ask("status")["local"]["processes"]
-        return int(next(process["pid"] for process in processes if process["name"] == name))
+    @property
+    def state(self) -> ClusterState:
+        state = read_state(self.run)
+        assert state is not None, "the supervisor has ended"
+        return state
 
-    def until_worker_is(self, name: str, state: str, unlike_pid: int = 0) -> None:
-        """Asks until it is so; the test's own time-out ends it."""
-        while True:
-            for worker in self.ask("workers"):
-                info = worker["info"]
-                if info["name"] == name and worker["state"] == state and info["pid"] != unlike_pid:
-                    return
+    def process(self, name: str) -> ProcessStatus:
+        return next(process for process in self.state.processes if process.name == name)
+
+    def pid_of(self, name: str) -> int:
+        identity = self.process(name).process
+        return identity.pid if identity else 0
+
+    def until_ready(self, *names: str, unlike_pid: int = 0) -> None:
+        """Returns once these workers are; the test's own time-out ends it."""
+        self.until(
+            lambda status: {
+                worker.info.name
+                for worker in status.workers
+                if worker.state == WorkerStatus.READY and worker.info.pid != unlike_pid
+            }.issuperset(names)
+        )
+
+    def until(self, holds: Callable[[ClusterStatus], bool]) -> None:
+        """Asks the scheduler, which may be away, until `holds` of its answer. Nothing tells of such changes."""
+        with SyncClient(self.state.address) as client:
+            while True:
+                try:
+                    if holds(client.cluster_status()):
+                        return
+                except Unavailable:
+                    assert self.state.ready
+                time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +111,9 @@ def test_status_shows_processes_and_ready_workers(shell: Shell) -> None:
         *("etcd", "scheduler", "first", "second", "third")
     ]
     assert status["local"]["ready"]
+    addresses = {w["info"]["name"]: w["info"]["addresses"] for w in status["cluster"]["workers"]}
+    assert re.fullmatch(r"tcp:localhost:[1-9]\d*", addresses["second"][0])
+    assert addresses["first"][0].startswith("unix:")
     for_people = shell.type("status")
     assert "supervisor" in for_people.stdout
     assert "third" in for_people.stdout
@@ -120,10 +156,8 @@ def test_a_wrong_job_is_refused_with_its_cure(shell: Shell, words: list[str], st
 
 def test_a_detached_job_is_found_in_the_list(shell: Shell) -> None:
     job = shell.ask("submit", "trivial", "--input", "payload=x", "--detach")["job"]
-    while True:
-        found = {entry["job"]: entry["state"] for entry in shell.ask("jobs", "--all")}
-        if found.get(job) == "SUCCEEDED":
-            break
+    shell.until(lambda status: status.jobs_running + status.jobs_waiting == 0)
+    assert {entry["job"]: entry["state"] for entry in shell.ask("jobs", "--all")}[job] == "SUCCEEDED"
     cancelled = shell.ask("cancel", job)
     assert cancelled == {"job": job, "was_running": False}
     unknown = shell.type("cancel", "no-such-job")
@@ -156,21 +190,16 @@ def test_a_second_up_is_refused_with_one_clear_error(shell: Shell) -> None:
 def test_a_worker_killed_with_kill_9_comes_back_and_serves(shell: Shell) -> None:
     pid = shell.pid_of("second")
     os.kill(pid, signal.SIGKILL)
-    shell.until_worker_is("second", "READY", unlike_pid=pid)
+    shell.until_ready("second", unlike_pid=pid)
     assert shell.type("submit", "trivial", "--input", "payload=again", "--output", "again").returncode == ExitCode.OK
-    processes = {process["name"]: process for process in shell.ask("status")["local"]["processes"]}
-    assert processes["second"]["restarts"] == 1
-    assert processes["second"]["last_exit"] == "killed by SIGKILL"
+    again = shell.process("second")
+    assert again.restarts == 1
+    assert again.last_exit == "killed by SIGKILL"
 
 
 def test_the_scheduler_killed_with_kill_9_comes_back_and_serves(shell: Shell) -> None:
     os.kill(shell.pid_of("scheduler"), signal.SIGKILL)
-    for name in ("first", "second", "third"):
-        while True:
-            done = shell.type("workers", "--json")
-            states = {w["info"]["name"]: w["state"] for w in json.loads(done.stdout)} if done.returncode == 0 else {}
-            if states.get(name) == "READY":
-                break
+    shell.until_ready("first", "second", "third")
     assert shell.type("submit", "trivial", "--input", "payload=again", "--output", "later").returncode == ExitCode.OK
 
 
@@ -178,17 +207,15 @@ def test_etcd_killed_with_kill_9_comes_back_and_jobs_never_notice(shell: Shell) 
     pid = shell.pid_of("etcd")
     os.kill(pid, signal.SIGKILL)
     assert shell.type("submit", "trivial", "--input", "payload=x", "--output", "without").returncode == ExitCode.OK
-    while not (status := shell.ask("status"))["cluster"]["registry_reachable"] or shell.pid_of("etcd") == pid:
-        assert status["local"]["ready"]
+    shell.until(lambda status: status.registry_reachable and shell.pid_of("etcd") not in (0, pid))
+    status = shell.ask("status")
+    assert status["local"]["ready"]
     assert all(worker["state"] == "READY" for worker in status["cluster"]["workers"])
 
 
 def test_a_drained_worker_leaves_and_stays_away(shell: Shell) -> None:
     assert shell.ask("drain", "third")["worker"] == "third"
-    while True:
-        processes = {process["name"]: process["state"] for process in shell.ask("status")["local"]["processes"]}
-        if processes["third"] == "left":
-            break
+    shell.until(lambda status: shell.process("third").state is ProcessState.LEFT)
     done = shell.type("drain", "nobody")
     assert done.returncode == ExitCode.USAGE
     assert "nobody" in done.stderr

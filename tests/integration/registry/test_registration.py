@@ -10,7 +10,9 @@ import pytest
 from omniflow.errors import OmniFlowError
 from omniflow.registry import EmbeddedEtcd, NameTaken, Put, Registration, Registry, RegistryUnreachable
 from omniflow.registry.blocking import BlockingEtcd
+from omniflow.registry.held_key import HeldKey, KeyState
 from omniflow.registry.keys import Keys
+from omniflow.registry.requests import KeyValue
 from tests.integration.registry.conftest import TTL, restarted, worker_info
 
 A_REGISTERED_WORKER = """
@@ -132,3 +134,44 @@ def test_without_etcd_the_error_names_the_endpoint_and_the_cure() -> None:
         registration.start(timeout=1.0)
     assert time.monotonic() - started < 10
     assert "omniflow up" in raised.value.cure
+
+
+class _Stumbling:
+    """A claim whose value cannot be made at first."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.asked = 0
+
+    def value(self) -> bytes:
+        self.asked += 1
+        if self.asked == 1:
+            raise KeyError("a defect")
+        return b"value"
+
+    def is_mine(self, value: bytes) -> bool:
+        return False
+
+    def is_dead(self, value: bytes) -> bool:
+        return False
+
+    def held(self, etcd: BlockingEtcd, revision: int) -> bool:
+        return True
+
+    def taken(self, holder: KeyValue) -> bool:
+        return True
+
+
+def test_a_defect_does_not_end_a_keep_alive_in_silence(
+    shared_etcd: str, cluster: str, operator: BlockingEtcd, caplog: pytest.LogCaptureFixture
+) -> None:
+    claim = _Stumbling(Keys(cluster).worker("llm-0"))
+    held = HeldKey([shared_etcd], claim, TTL)
+    held.start()
+    try:
+        with held.changed:
+            assert held.changed.wait_for(lambda: held.state is KeyState.HELD, 10)
+        assert operator.get(claim.key) is not None
+    finally:
+        held.close()
+    assert "a defect" in caplog.text

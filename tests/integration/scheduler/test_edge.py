@@ -1,6 +1,7 @@
 """What the scheduler's gRPC edge says to clients of every kind."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -15,7 +16,7 @@ from omniflow.registry import EmbeddedEtcd, Registry
 from omniflow.v1 import error_pb2, job_pb2
 from omniflow.v1.flow_pb2 import Flow, Node
 from omniflow.v1.job_pb2_grpc import JobServiceStub
-from tests.integration.scheduler.conftest import SchedulerRun, one_node_flow, text_port
+from tests.integration.scheduler.conftest import SchedulerRun, one_node_flow, running_scheduler, text_port
 
 
 def error_in(call: grpc.aio.AioRpcError) -> error_pb2.Error:
@@ -100,6 +101,33 @@ async def test_bytes_that_are_no_request_are_an_invalid_argument(scheduler: Sche
         assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
+@pytest.mark.parametrize("path", ["Get", "List", "Ack", "Cancel"])
+async def test_bytes_that_are_no_question_are_an_invalid_argument(scheduler: SchedulerRun, path: str) -> None:
+    async with grpc.aio.insecure_channel(scheduler.address) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await channel.unary_unary(f"/omniflow.v1.JobService/{path}", None, None)(b"\xff\xff\xff", timeout=5)
+        assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert error_in(raised.value).code == error_pb2.INVALID_ARGUMENT
+
+
+async def test_a_client_that_does_not_read_refusals_is_not_listened_to(scheduler: SchedulerRun) -> None:
+    async with grpc.aio.insecure_channel(scheduler.address) as channel:
+        stub: Any = JobServiceStub(channel)
+        call = stub.Connect(timeout=20)
+        wrong = job_pb2.ClientMessage(tag=1, cancel=job_pb2.CancelRequest(job="4711" * 50))
+        batch = job_pb2.ClientBatch(messages=[wrong] * 2_000)
+        sent = 0
+        try:
+            while sent < 10_000:
+                async with asyncio.timeout(1):
+                    await call.write(batch)
+                sent += 1
+        except TimeoutError:
+            pass
+        assert sent < 10_000, "20 million refusals would have found room"
+        call.cancel()
+
+
 async def test_a_stream_of_nonsense_ends_and_nobody_else_notices(scheduler: SchedulerRun) -> None:
     async with Client(scheduler.address) as client:
         with pytest.raises(UnknownFlow):
@@ -136,6 +164,28 @@ async def test_a_flow_is_checked_stored_and_known_again(
         assert await client.register_flow(one_node_flow()) == version
         assert [(flow.name, flow.version) for flow in await client.flows()] == [("shout", version)]
         assert [(flow.name, flow.version) for flow in await registry.flows()] == [("shout", version)]
+
+
+async def test_a_version_is_the_content_whatever_the_sender_calls_it(scheduler: SchedulerRun) -> None:
+    first, second = one_node_flow(), one_node_flow(role="soft")
+    async with Client(scheduler.address) as client:
+        second.version = await client.register_flow(first)
+        assert await client.register_flow(second) != second.version
+        assert [flow.nodes[0].role for flow in await client.flows()] == ["soft"]
+
+
+async def test_a_flow_rolled_back_stays_so_for_the_next_scheduler(
+    tmp_path: Path, etcd: EmbeddedEtcd, cluster: str
+) -> None:
+    with running_scheduler(tmp_path, etcd.endpoint, cluster) as first:
+        async with Client(first.address) as client:
+            version = await client.register_flow(one_node_flow())
+            await client.register_flow(one_node_flow(role="soft"))
+            assert await client.register_flow(one_node_flow()) == version
+        first.kill()
+    with running_scheduler(tmp_path, etcd.endpoint, cluster) as second:
+        async with Client(second.address) as client:
+            assert [flow.version for flow in await client.flows()] == [version]
 
 
 async def test_a_flow_that_another_process_stores_becomes_known(

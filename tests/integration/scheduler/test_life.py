@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from omniflow.client import Client
+from omniflow.errors import Unavailable
 from omniflow.registry import EmbeddedEtcd, Leader, Registry
 from omniflow.registry.blocking import BlockingEtcd
 from omniflow.registry.keys import Keys
@@ -126,3 +127,15 @@ async def test_a_full_disk_under_its_log_takes_nothing_down(tmp_path: Path, etcd
     finally:
         process.kill()
         process.wait()
+
+
+async def test_a_flow_that_no_successor_would_know_is_not_taken(tmp_path: Path) -> None:
+    with (
+        EmbeddedEtcd.start(tmp_path / "data") as etcd,
+        running_scheduler(tmp_path, etcd.endpoint, "c") as scheduler,
+    ):
+        async with Client(scheduler.address) as client:
+            etcd.stop()
+            with pytest.raises(Unavailable):
+                await client.register_flow(one_node_flow())
+            assert await client.flows() == ()

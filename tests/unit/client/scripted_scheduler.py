@@ -79,6 +79,8 @@ class ScriptedScheduler:
     async def _read(self, stream: Stream, requests: AsyncIterator[job_pb2.ClientBatch]) -> None:
         async for batch in requests:
             for message in batch.messages:
+                if message.WhichOneof("message") == "leave":
+                    stream.break_off()
                 stream.received.put_nowait(message)
 
     async def submit(self, request: job_pb2.SubmitRequest, context: Context) -> AsyncIterator[JobEvent]:

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from omniflow.client import Client
-from omniflow.errors import Unavailable
+from omniflow.errors import Unavailable, UnknownFlow
 from tests.unit.client.scripted_scheduler import ScriptedScheduler, accepted, ended, frame
 
 ONE, TWO = b"\n\x03one", b"\n\x03two"
@@ -123,3 +123,43 @@ class _Nowhere:
 
     async def find(self, within: float) -> str:
         return self.words
+
+
+async def test_a_stream_of_results_is_acknowledged_by_the_megabyte(scheduler: ScriptedScheduler) -> None:
+    large = b"\n\x80\x80\x28" + b"x" * (640 * 1024)
+    async with Client(scheduler.address) as client:
+        submitted = asyncio.create_task(client.submit("echo", {"text": "x"}))
+        stream = await scheduler.stream()
+        tag = (await stream.next()).tag
+        stream.say(accepted(tag, "7"), *[frame(tag, "7", 1, seq, large) for seq in range(3)])
+        await submitted
+        ack = (await stream.next()).ack
+        assert (ack.job, ack.port, ack.seq) == ("7", 1, 1)
+        stream.say(ended(tag, "7"))
+
+
+async def test_results_under_a_key_that_others_may_know_are_left_to_them(scheduler: ScriptedScheduler) -> None:
+    large = b"\n\x80\x80\x28" + b"x" * (640 * 1024)
+    async with Client(scheduler.address) as client:
+        submitted = asyncio.create_task(client.submit("echo", {"text": "x"}, idempotency_key="mine"))
+        stream = await scheduler.stream()
+        tag = (await stream.next()).tag
+        stream.say(accepted(tag, "7"), *[frame(tag, "7", 1, seq, large) for seq in range(3)], ended(tag, "7"))
+        await (await submitted).result()
+        assert stream.received.empty()
+
+
+async def test_a_client_that_leaves_says_so(scheduler: ScriptedScheduler) -> None:
+    async with Client(scheduler.address) as client:
+        submitted = asyncio.create_task(client.submit("echo", {"text": "x"}))
+        stream = await scheduler.stream()
+        tag = (await stream.next()).tag
+        stream.say(accepted(tag, "7"))
+        await submitted
+    assert (await stream.next()).WhichOneof("message") == "leave"
+
+
+async def test_an_unknown_flow_is_told_with_those_that_are_known(scheduler: ScriptedScheduler) -> None:
+    async with Client(scheduler.address) as client:
+        with pytest.raises(UnknownFlow, match="registered are: echo"):
+            await client.signature_of("ehco", b"")

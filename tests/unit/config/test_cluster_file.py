@@ -66,6 +66,31 @@ def test_count_makes_numbered_names(tmp_path: Path) -> None:
         ("cluster: small", "cluster: small\ncluster: big", ":3: 'cluster' is set twice (first in line 2)"),
         ("cluster: small", "cluster: [", "not valid YAML"),
         ("name: one", "name: scheduler", "a worker cannot be called 'scheduler'"),
+        (
+            "name: one",
+            "name: one\n    listen: ['tcp:0.0.0.0:0']",
+            "'workers[0]': 'listen' has tcp:0.0.0.0:0, which others cannot dial; add 'advertise: HOST'",
+        ),
+        (
+            "name: one",
+            "name: one\n    advertise: 10.0.0.7",
+            "'workers[0]': 'advertise' stands for a wildcard in 'listen' such as 0.0.0.0, and there is none",
+        ),
+        (
+            "name: one",
+            "name: one\n    listen: ['tcp:[::]:0']\n    advertise: '10.0.0.7:7000'",
+            "'workers[0].advertise': '10.0.0.7:7000' is nothing to dial",
+        ),
+        (
+            "cluster: small",
+            "cluster: small\nscheduler: {listen: '0.0.0.0:7070'}",
+            ":3: 'scheduler': 'listen' has 0.0.0.0:7070, which others cannot dial; add 'advertise: HOST'",
+        ),
+        (
+            "cluster: small",
+            "cluster: small\nscheduler: {limits: {heartbeat_s: 15}}",
+            "'scheduler.limits': heartbeat_s (15) must be less than heartbeat_limit_s (10)",
+        ),
         ("name: one", "name: a/b", "'workers[0].name': a name is 1 to 63 letters"),
     ],
 )
@@ -83,7 +108,7 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_a_strange_key_lists_the_known_ones(tmp_path: Path) -> None:
-    assert "known here: listen, policy, limits" in _mistakes(tmp_path, SMALL + "scheduler: {zzz: 1}\n")
+    assert "known here: listen, advertise, policy, limits" in _mistakes(tmp_path, SMALL + "scheduler: {zzz: 1}\n")
 
 
 def test_two_workers_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -92,8 +117,8 @@ def test_two_workers_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_equal_workers_cannot_share_a_fixed_address(tmp_path: Path) -> None:
-    worker = "  - {name: two, count: 2, roles: [r:R], listen: ['tcp:0.0.0.0:7000']}\n"
-    assert "2 workers cannot all listen on tcp:0.0.0.0:7000" in _mistakes(tmp_path, SMALL + worker)
+    worker = "  - {name: two, count: 2, roles: [r:R], listen: ['tcp:10.0.0.7:7000']}\n"
+    assert "2 workers cannot all listen on tcp:10.0.0.7:7000" in _mistakes(tmp_path, SMALL + worker)
 
 
 def test_a_missing_or_empty_file_says_so(tmp_path: Path) -> None:

@@ -7,9 +7,13 @@ import pytest
 import yaml
 
 from omniflow.config import ClusterConfig, load_cluster
-from omniflow.launch.plan import Plan, make_plan
+from omniflow.config import WorkerConfig as WorkerSection
+from omniflow.launch.plan import Plan, make_plan, write_files
+from omniflow.launch.told import write_told
 from omniflow_scheduler.config import SchedulerSettings
+from omniflow_workers.addresses import advertised
 from omniflow_workers.config import WorkerConfig
+from omniflow_workers.host import resolve_roles
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs" / "clusters.md"
@@ -34,8 +38,18 @@ def test_the_file_in_the_docs_is_valid_and_shows_every_key(tmp_path: Path) -> No
     workers = _check(make_plan(ClusterConfig.model_validate(content)))
     assert workers["llm-0"].roles[1].options == {"steps": 8}
     assert workers["llm-1"].listen == ["tcp:0.0.0.0:0"]
+    assert workers["llm-1"].advertise == "gpu1.example.org"
+    assert workers["llm-1"].heartbeat_limit_s == 10
+    assert set(content["workers"][0]) == {field.alias or name for name, field in WorkerSection.model_fields.items()}
     assert set(content) == set(ClusterConfig.model_fields)
     assert set(content["scheduler"]) == set(type(ClusterConfig.model_fields["scheduler"].default).model_fields)
+
+
+def test_the_file_of_a_worker_on_another_machine_in_the_docs_is_valid() -> None:
+    shown = re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    worker = WorkerConfig.model_validate(yaml.safe_load(shown[1]))
+    assert advertised(["tcp:0.0.0.0:7100"], worker.advertise) == ["tcp:gpu2.example.org:7100"]
+    assert resolve_roles(worker.roles)[0].name == "llm"
 
 
 def test_what_is_not_set_is_left_to_the_process(tmp_path: Path) -> None:
@@ -45,6 +59,56 @@ def test_what_is_not_set_is_left_to_the_process(tmp_path: Path) -> None:
     contents = {file.stem: content for file, content in make_plan(config).files.items()}
     assert set(contents["scheduler"]) == {"cluster", "etcd", "name", "listen"}
     assert set(contents["one"]) == {"cluster", "etcd", "name", "listen", "roles"}
+
+
+def test_scheduler_and_workers_have_the_same_heartbeat_limit(tmp_path: Path) -> None:
+    limits = {"heartbeat_s": 15, "heartbeat_limit_s": 60}
+    config = ClusterConfig.model_validate(
+        {
+            "cluster": "x",
+            "run": tmp_path,
+            "scheduler": {"limits": limits},
+            "workers": [{"name": "one", "roles": ["roles:One"]}],
+        }
+    )
+    contents = {file.stem: content for file, content in make_plan(config).files.items()}
+    settings = SchedulerSettings.model_validate(contents["scheduler"])
+    worker = WorkerConfig.model_validate(contents["one"])
+    assert worker.heartbeat_limit_s == settings.heartbeat_limit_s == 60
+
+
+def test_a_scheduler_behind_a_wildcard_says_where_it_is(tmp_path: Path) -> None:
+    config = ClusterConfig.model_validate(
+        {
+            "cluster": "x",
+            "run": tmp_path,
+            "scheduler": {"listen": "0.0.0.0:0", "advertise": "fd00::7"},
+            "workers": [{"name": "one", "roles": ["roles:One"]}],
+        }
+    )
+    plan = make_plan(config)
+    port = plan.listen.rpartition(":")[2]
+    assert plan.address == f"127.0.0.1:{port}"
+    scheduler = next(content for file, content in plan.files.items() if file.stem == "scheduler")
+    assert scheduler["advertise"] == f"[fd00::7]:{port}"
+
+
+def test_only_this_user_may_read_what_processes_are_told(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    config = ClusterConfig.model_validate(
+        {"cluster": "x", "run": run, "workers": [{"name": "one", "roles": ["roles:One"]}]}
+    )
+    (run / "config").mkdir(parents=True, mode=0o755)
+    (run / "config" / "one.json").write_text("of an earlier version, for everybody to read")
+    plan = make_plan(config)
+    write_files(plan)
+    write_told(config, run)
+    files = list((run / "config").iterdir())
+    assert {file.name for file in files} == {"one.json", "scheduler.json", "cluster.json"}
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+    write_files(make_plan(config.model_copy(update={"run": tmp_path / "fresh"})))
+    folders = [tmp_path / "fresh", tmp_path / "fresh" / "logs", tmp_path / "fresh" / "config"]
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
 
 
 def test_a_run_folder_too_deep_for_sockets_gets_a_short_one_with_a_stable_name(tmp_path: Path) -> None:

@@ -99,8 +99,8 @@ def test_the_models_own_tensors_are_views_of_the_mapped_file(tmp_path: Path) -> 
     assert weights.named.keys() == tensors.keys()
     for name, tensor in tensors.items():
         torch.testing.assert_close(weights.named[name], tensor, rtol=0, atol=0)
-    joined = weights.stored["model.layers.0.self_attn.qkv_proj.weight.input_major"]
-    assert joined.shape == (6, 4 + 5 + 6)
+    joined = weights.stored["model.layers.0.self_attn.qkv_proj.weight.joined"]
+    assert joined.shape == (4 + 5 + 6, 6)
     start, end = joined.data_ptr(), joined.data_ptr() + joined.nbytes
     assert start <= weights.named["model.layers.0.self_attn.v_proj.weight"].data_ptr() < end
     ranges = [line.split()[0].split("-") for line in _mappings() if line.endswith("w.safetensors")]

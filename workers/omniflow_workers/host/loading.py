@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from omniflow.errors import InvalidArgument, OmniFlowError
-from omniflow.roles import Role, RoleContext, RoleSpec, describe, spec_of
+from omniflow.errors import InvalidArgument
+from omniflow.roles import Role, RoleContext, RoleSpec, add_facts, describe, spec_of
 from omniflow.v1.cluster_pb2 import RoleInfo
 from omniflow_workers.config import RoleConfig
+from omniflow_workers.host.not_loaded import not_loaded
 
 log = logging.getLogger(__name__)
 
@@ -23,10 +24,6 @@ class NamedRole:
     role_class: type[Role]
     config: RoleConfig
 
-    def info(self) -> RoleInfo:
-        """What to register. Raises BadRole."""
-        return describe(self.role_class, self.name)
-
 
 @dataclass(frozen=True, slots=True)
 class LoadedRole:
@@ -36,9 +33,15 @@ class LoadedRole:
     role: Role
     spec: RoleSpec
 
+    def info(self) -> RoleInfo:
+        """What to register, with what is known only now that it is loaded. Raises BadRole."""
+        info = describe(type(self.role), self.name)
+        add_facts(info, self.role)
+        return info
+
 
 def resolve_roles(configs: Sequence[RoleConfig]) -> list[NamedRole]:
-    """Imports the classes; nothing heavy yet. Raises InvalidArgument naming the entry that is wrong."""
+    """Imports the classes; nothing heavy yet. Raises InvalidArgument or RoleNotLoaded naming the wrong entry."""
     roles: list[NamedRole] = []
     for index, config in enumerate(configs):
         field = f"roles[{index}].class"
@@ -50,25 +53,21 @@ def resolve_roles(configs: Sequence[RoleConfig]) -> list[NamedRole]:
                 field=field,
                 cure="give one of them another `name`",
             )
+        describe(role_class)  # a mistake in its methods is told before anything is loaded
         roles.append(NamedRole(name, role_class, config))
     return roles
 
 
 def load_roles(roles: Sequence[NamedRole], worker: str, device: str, cache: Path) -> list[LoadedRole]:
-    """Makes and loads each role, one after the other. Raises what `load` raises, naming the role."""
+    """Makes and loads each role, one after the other. Raises RoleNotLoaded, whatever `load` raises."""
     loaded: list[LoadedRole] = []
     for named in roles:
         started = time.monotonic()
-        role = named.role_class()
         try:
+            role = named.role_class()
             role.load(RoleContext(worker=worker, device=device, options=named.config.options, cache=cache))
-        except OmniFlowError as error:
-            raise InvalidArgument(
-                f"role {named.name!r} does not load: {error.message}",
-                field=f"roles.{named.name}.{error.field}".rstrip("."),
-                cause=error.cause,
-                cure=error.cure,
-            ) from error
+        except Exception as error:
+            raise not_loaded(named.name, f"roles.{named.name}", error) from error
         log.info("role %s loaded in %.1f s", named.name, time.monotonic() - started)
         loaded.append(LoadedRole(named.name, role, spec_of(named.role_class)))
     return loaded
@@ -85,6 +84,8 @@ def _import(path: str, field: str) -> type[Role]:
             cause=str(error),
             cure="install it in the worker's environment, or put its folder on PYTHONPATH",
         ) from error
+    except Exception as error:
+        raise not_loaded(path, field, error) from error
     if not (isinstance(found, type) and issubclass(found, Role)):
         what = "is no subclass of omniflow.Role" if found is not None else "does not exist"
         raise InvalidArgument(f"{path!r} {what}", field=field, cure="name a role class as module:Class")

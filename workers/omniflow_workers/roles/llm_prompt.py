@@ -61,7 +61,9 @@ class Prompts:
 
 def messages(asked: Asked) -> list[dict[str, str]]:
     """The conversation. The context comes first: a second question about it then begins with the same tokens."""
-    content = f"{asked.context.strip()}\n\n{asked.question}" if asked.context.strip() else asked.question
+    content = asked.question
+    if context := asked.context.strip():
+        content = f"{context}\n\n{asked.question}"
     system = [{"role": "system", "content": asked.system}] if asked.system else []
     return [*system, {"role": "user", "content": content}]
 

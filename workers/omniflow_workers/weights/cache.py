@@ -37,7 +37,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class WeightsCache:
-    """`folder` is `$OMNIFLOW_CACHE`, or `~/.cache/omniflow`, unless the worker's configuration says otherwise."""
+    """The converted models under `folder`, each in a folder named by its fingerprint."""
 
     folder: Path
 
@@ -86,8 +86,9 @@ class WeightsCache:
 
 
 def default_folder() -> Path:
-    """`$OMNIFLOW_CACHE`, else `~/.cache/omniflow`."""
-    return Path(os.environ.get("OMNIFLOW_CACHE") or Path.home() / ".cache" / "omniflow").expanduser()
+    """`$OMNIFLOW_CACHE`, else `omniflow` in the user's cache folder: what a worker hands its roles."""
+    default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "omniflow"
+    return Path(os.environ.get("OMNIFLOW_CACHE", default))
 
 
 def intact(folder: Path) -> bool:

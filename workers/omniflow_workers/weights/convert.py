@@ -14,7 +14,7 @@ from omniflow_workers.weights.source import WeightsSource
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-CONVERTER = "omniflow-weights-1"
+CONVERTER = "omniflow-weights-2"
 """Part of the fingerprint: raise it when the cached form changes, and every model is converted anew."""
 
 WEIGHTS, CONFIG, TOKENIZER, CHAT = "model.safetensors", "config.json", "tokenizer.json", "chat.json"

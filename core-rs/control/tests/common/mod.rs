@@ -1,5 +1,7 @@
 //! Small flows for the tests.
 
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
+
 use std::sync::Arc;
 
 use omniflow_flow::{

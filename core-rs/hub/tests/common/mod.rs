@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -166,10 +167,14 @@ pub fn config() -> HubConfig {
 
 impl Cluster {
     pub fn new(config: HubConfig) -> Self {
-        let hub = Arc::new(Hub::new(config).unwrap());
-        hub.put_flow(&flow().encode_to_vec()).unwrap();
+        let cluster = Self::without_flows(config);
+        cluster.hub.put_flow(&flow().encode_to_vec()).unwrap();
+        cluster
+    }
+
+    pub fn without_flows(config: HubConfig) -> Self {
         Self {
-            hub,
+            hub: Arc::new(Hub::new(config).unwrap()),
             folder: tempfile::tempdir().unwrap(),
             incarnations: AtomicU32::new(0),
             nodes: Mutex::default(),
@@ -398,4 +403,35 @@ fn wait_readable(hub: &Hub) {
 pub fn words(frames: &[v1::ResultFrame]) -> Vec<String> {
     let frames = frames.iter().filter(|frame| frame.mark() == v1::Mark::None);
     frames.map(|frame| read_text(&frame.payload)).collect()
+}
+
+/// What `words` yields for the usual request.
+pub const ANSWER: [&str; 3] = ["HOW", "ARE", "YOU"];
+
+/// A cluster with a worker for each role.
+pub fn served(config: HubConfig) -> Cluster {
+    let cluster = Cluster::new(config);
+    cluster.worker("reader", &["read"], |activation| work(&activation));
+    cluster.worker("speaker", &["speak"], |activation| work(&activation));
+    cluster.until_ready(2);
+    cluster
+}
+
+/// A cluster whose `speak` hangs until it is cancelled; each start and each cancel is told.
+pub fn hanging(config: HubConfig) -> (Cluster, Receiver<&'static str>) {
+    let cluster = Cluster::new(config);
+    let (told, news) = channel();
+    cluster.worker("reader", &["read"], |activation| work(&activation));
+    cluster.worker("speaker", &["speak"], move |activation| {
+        told.send("started").unwrap();
+        hang(&activation);
+        let _ = told.send("cancelled");
+    });
+    cluster.until_ready(2);
+    (cluster, news)
+}
+
+/// Waits for a role to tell that.
+pub fn wait_for(news: &Receiver<&'static str>, what: &str) {
+    assert_eq!(news.recv_timeout(Duration::from_secs(10)).unwrap(), what);
 }

@@ -44,13 +44,13 @@ impl Parking {
         self.dropped
     }
 
-    /// Keeps the frame, unless its job is over or there is no room.
+    /// Keeps the frame, unless there is no room.
     pub(crate) fn park(&mut self, frame: Frame, now: Instant) {
         let job = JobId(frame.header.job);
-        if self.released.contains(&job) {
-            return;
-        }
         let bytes = FRAME_BYTES + frame.payload.len();
+        if self.bytes + bytes > MAX_BYTES {
+            self.drop_released();
+        }
         let parked = self.jobs.entry(job).or_insert_with(|| Parked {
             since: now,
             bytes: 0,
@@ -73,7 +73,8 @@ impl Parking {
         self.take(job)
     }
 
-    /// The job is over: late frames of it are dropped from now on.
+    /// The job is over here, for all that is known. It may be bound here again: a worker whose link to the scheduler broke
+    /// is told to let go of what it held. So late frames of it are kept too, but make room first.
     pub(crate) fn released(&mut self, job: JobId) {
         self.take(job);
         if self.released.insert(job) {
@@ -83,6 +84,13 @@ impl Parking {
             && let Some(oldest) = self.release_order.pop_front()
         {
             self.released.remove(&oldest);
+        }
+    }
+
+    fn drop_released(&mut self) {
+        let jobs = self.jobs.keys().filter(|job| self.released.contains(job));
+        for job in jobs.copied().collect::<Vec<_>>() {
+            self.take(job);
         }
     }
 
@@ -101,5 +109,48 @@ impl Parking {
         let parked = self.jobs.remove(&job)?;
         self.bytes -= parked.bytes;
         Some(parked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use omniflow_wire::v1;
+
+    fn frame(job: u64, bytes: usize) -> Frame {
+        let header = v1::FrameHeader {
+            job,
+            ..Default::default()
+        };
+        Frame {
+            header,
+            payload: vec![0; bytes].into(),
+        }
+    }
+
+    #[test]
+    fn frames_of_a_released_job_wait_for_a_new_bind_but_make_room_first() {
+        let (mut parking, now) = (Parking::default(), Instant::now());
+        parking.released(JobId(1));
+        parking.park(frame(1, 10), now);
+        let again = parking.bound(JobId(1)).expect("it was bound again");
+        assert_eq!(again.frames.len(), 1);
+        parking.released(JobId(1));
+        parking.park(frame(1, MAX_BYTES / 2), now);
+        parking.park(frame(2, MAX_BYTES / 2), now);
+        assert!(parking.bound(JobId(1)).is_none(), "it made room");
+        assert_eq!(parking.bound(JobId(2)).expect("kept").frames.len(), 1);
+        assert_eq!((parking.bytes(), parking.dropped()), (0, 0));
+    }
+
+    #[test]
+    fn what_waits_is_bounded_in_bytes_and_time() {
+        let (mut parking, now) = (Parking::default(), Instant::now());
+        parking.park(frame(1, MAX_BYTES / 2), now);
+        parking.park(frame(1, MAX_BYTES / 2), now);
+        assert_eq!(parking.dropped(), 1);
+        parking.expire(now + MAX_AGE * 2);
+        assert!(parking.bound(JobId(1)).is_none());
+        assert_eq!(parking.bytes(), 0);
     }
 }

@@ -22,10 +22,11 @@ pub(crate) async fn keep(shared: Arc<Shared>, peer: PeerIx) {
     loop {
         match connect(&shared, peer).await {
             Ok((link, mut reader)) => {
-                trouble = Trouble::default();
                 shared.peer_up(peer, &link);
                 attend(&shared, &link, &mut reader).await;
                 link.abort();
+                // It begins only now: a peer that has just died is the scheduler's to notice first.
+                trouble = Trouble::default();
             }
             Err(cause) => {
                 if trouble.is_to_be_reported() {

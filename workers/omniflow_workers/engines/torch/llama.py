@@ -15,7 +15,8 @@ import torch
 from torch.nn import functional
 
 from omniflow_workers.engines.torch.attention import StepAttention
-from omniflow_workers.weights.format import Weights
+from omniflow_workers.engines.torch.product import Product
+from omniflow_workers.weights.format import JOINED, Weights
 
 ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "silu": functional.silu,
@@ -23,7 +24,6 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "gelu_pytorch_tanh": lambda x: functional.gelu(x, approximate="tanh"),
     "relu": functional.relu,
 }
-_STORED = ".input_major"
 _ATTENTION = {"q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm"}
 _LAYER = {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}
 
@@ -34,22 +34,25 @@ class NotLlama(Exception):  # noqa: N818  no failure: the model goes through tra
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer's weights, products input-major."""
+    """One layer's weights."""
 
     input_norm: torch.Tensor
-    qkv: torch.Tensor
+    qkv: Product
     qkv_bias: torch.Tensor | None
     q_norm: torch.Tensor | None
     k_norm: torch.Tensor | None
-    out: torch.Tensor
+    out: Product
     post_norm: torch.Tensor
-    gate_up: torch.Tensor
-    down: torch.Tensor
+    gate_up: Product
+    down: Product
 
 
 @dataclass(frozen=True, slots=True)
 class Rotary:
-    """cos and sin by position, shape (context, 1, dim / 2), from a model's own inverse frequencies."""
+    """cos and sin by position, shape (context, 1, dim), from a model's own inverse frequencies.
+
+    Each twice side by side, the first sin negated: what belongs to either half of a head.
+    """
 
     cos: torch.Tensor
     sin: torch.Tensor
@@ -57,7 +60,8 @@ class Rotary:
     @classmethod
     def of(cls, inverse_frequencies: torch.Tensor, scaling: float, context: int) -> Rotary:
         angles = torch.arange(context, dtype=torch.float32)[:, None] * inverse_frequencies[None, :]
-        return cls((angles.cos() * scaling).unsqueeze(1), (angles.sin() * scaling).unsqueeze(1))
+        cos, sin = angles.cos() * scaling, angles.sin() * scaling
+        return cls(torch.cat((cos, cos), dim=-1).unsqueeze(1), torch.cat((-sin, sin), dim=-1).unsqueeze(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +71,11 @@ class LlamaDecoder:
     heads: int
     kv_heads: int
     head_dim: int
-    epsilon: float
+    epsilon: torch.Tensor  # shape ()
     activation: Callable[[torch.Tensor], torch.Tensor]
     embedding: torch.Tensor
     norm: torch.Tensor
-    head: torch.Tensor  # (vocabulary, width)
+    head: Product
     rotary: Rotary
     layers: list[Layer] = field(repr=False)
 
@@ -80,14 +84,14 @@ class LlamaDecoder:
         hidden = self.embedding[tokens]
         for index, layer in enumerate(self.layers):
             normed = self._norm(hidden, layer.input_norm)
-            hidden = torch.addmm(hidden, self._attend(index, layer, normed, cos, sin, attention), layer.out)
+            layer.out.add_to(hidden, self._attend(index, layer, normed, cos, sin, attention))
             normed = self._norm(hidden, layer.post_norm)
-            gate, up = torch.mm(normed, layer.gate_up).chunk(2, dim=-1)
-            hidden = torch.addmm(hidden, self.activation(gate).mul_(up), layer.down)
+            gate, up = layer.gate_up(normed).chunk(2, dim=-1)
+            layer.down.add_to(hidden, self.activation(gate).mul_(up))
         return self._norm(hidden, self.norm)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        return functional.linear(hidden, self.head)
+        return self.head(hidden)
 
     def _attend(
         self,
@@ -99,7 +103,7 @@ class LlamaDecoder:
         attention: StepAttention,
     ) -> torch.Tensor:
         rows, heads, both = len(normed), self.heads, self.heads + self.kv_heads
-        product = torch.mm(normed, layer.qkv)
+        product = layer.qkv(normed)
         qkv = product if layer.qkv_bias is None else product.add_(layer.qkv_bias)
         qkv = qkv.view(rows, both + self.kv_heads, self.head_dim)
         turned = qkv[:, :both]
@@ -112,20 +116,14 @@ class LlamaDecoder:
         return found.reshape(rows, heads * self.head_dim)
 
     def _norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        scale = torch.mean(x * x, dim=-1, keepdim=True).add_(self.epsilon).rsqrt_()
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        scale = torch.addcmul(self.epsilon, length, length, value=1 / x.shape[-1]).rsqrt_()
         return (x * scale).mul_(weight)
 
 
 def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Rotates pairs (i, i + dim / 2). `x`: (rows, heads, dim); `cos`, `sin`: (rows, 1, dim / 2)."""
-    first, second = x.chunk(2, dim=-1)
-    out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    left, right = out.chunk(2, dim=-1)
-    torch.mul(first, cos, out=left)
-    left.addcmul_(second, sin, value=-1)
-    torch.mul(second, cos, out=right)
-    right.addcmul_(first, sin)
-    return out
+    """Rotates pairs (i, i + dim / 2). `x`: (rows, heads, dim); `cos`, `sin`: (rows, 1, dim), as in `Rotary`."""
+    return (x * cos).addcmul_(x.roll(x.shape[-1] // 2, -1), sin)
 
 
 def build(config: Mapping[str, Any], weights: Weights, rotary: Rotary) -> LlamaDecoder:
@@ -141,12 +139,12 @@ def build(config: Mapping[str, Any], weights: Weights, rotary: Rotary) -> LlamaD
     return LlamaDecoder(
         heads=heads,
         kv_heads=kv_heads,
-        head_dim=layers[0].out.shape[0] // heads,
-        epsilon=config["rms_norm_eps"],
+        head_dim=layers[0].out.inputs // heads,
+        epsilon=torch.tensor(config["rms_norm_eps"]),
         activation=activation,
         embedding=embedding,
         norm=named["model.norm.weight"],
-        head=named.get("lm_head.weight", embedding),
+        head=Product.of(named.get("lm_head.weight", embedding)),
         rotary=rotary,
         layers=layers,
     )
@@ -169,11 +167,11 @@ def _check_names(named: Mapping[str, torch.Tensor]) -> None:
 
 
 def _layer(at: str, named: Mapping[str, torch.Tensor], stored: Mapping[str, torch.Tensor]) -> Layer:
-    def product(name: str) -> torch.Tensor:
-        tensor = stored.get(f"{at}.{name}.weight{_STORED}")
+    def product(name: str) -> Product:
+        tensor = stored.get(f"{at}.{name}.weight{JOINED}")
         if tensor is None:
             raise NotLlama(f"{at}.{name} is not there")
-        return tensor
+        return Product.of(tensor)
 
     def vector(name: str) -> torch.Tensor:
         tensor = named.get(f"{at}.{name}.weight")

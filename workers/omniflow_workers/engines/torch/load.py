@@ -33,7 +33,10 @@ class Loaded:
 
 
 def load(model: str, cache: Path, *, device: str, page_tokens: int, kv_bytes: int) -> Loaded:
-    """`model`: as `locate` takes it; `cache`: the worker's folder; `kv_bytes`: size of the KV pool. Raises `InvalidArgument` naming the option."""
+    """An engine for `model`, as `locate` takes it. Raises `InvalidArgument` naming the option.
+
+    `cache`: the worker's folder for converted weights and the like; `kv_bytes`: size of the KV pool.
+    """
     source = locate(model)
     fingerprint, entry = convert.prepare(source, WeightsCache(cache / "weights"), examine)
     config = json.loads(entry.file(convert.CONFIG).read_text())

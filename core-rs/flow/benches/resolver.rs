@@ -218,7 +218,9 @@ struct Flow(GraphSpec);
 
 impl Flow {
     fn input(&mut self, value_type: &ValueType) -> Origin {
-        self.0.inputs.push(port(format!("in{}", self.0.inputs.len()), value_type));
+        self.0
+            .inputs
+            .push(port(format!("in{}", self.0.inputs.len()), value_type));
         Origin::Input {
             port: PortIx(self.0.inputs.len() as u32 - 1),
         }
@@ -245,7 +247,10 @@ impl Flow {
             name: format!("node{}", node.0),
             scope,
             kind,
-            inputs: ports("in", inputs.iter().map(|(value_type, _)| *value_type).collect()),
+            inputs: ports(
+                "in",
+                inputs.iter().map(|(value_type, _)| *value_type).collect(),
+            ),
             outputs: ports("out", outputs.to_vec()),
             trigger: vec![(0..inputs.len() as u32).map(PortIx).collect()],
             ..NodeSpec::default()
@@ -308,7 +313,12 @@ fn fan_out() -> Arc<Graph> {
     let scope = flow.scope(false);
     let kind = NodeKind::Each { scope };
     let each = flow.node(ScopeId::ROOT, kind, &[(&texts, input)], &[&text(), &count]);
-    let role = flow.node(scope, NodeKind::default(), &[(&text(), out(each, 0))], &[&text()]);
+    let role = flow.node(
+        scope,
+        NodeKind::default(),
+        &[(&text(), out(each, 0))],
+        &[&text()],
+    );
     let inputs = [(&text(), out(role, 0)), (&count, out(each, 1))];
     let kind = NodeKind::Collect { scope };
     let collect = flow.node(ScopeId::ROOT, kind, &inputs, &[&list]);
@@ -330,8 +340,18 @@ fn cycle(rounds: u32) -> Arc<Graph> {
     let (next, until) = (out(NodeId(1), 0), out(NodeId(2), 0));
     let inputs = [(&text(), input), (&text(), next), (&truth, until)];
     let node = flow.node(ScopeId::ROOT, kind, &inputs, &[&text(), &text()]);
-    flow.node(scope, NodeKind::default(), &[(&text(), out(node, 0))], &[&text()]);
-    flow.node(scope, NodeKind::default(), &[(&text(), out(NodeId(1), 0))], &[&truth]);
+    flow.node(
+        scope,
+        NodeKind::default(),
+        &[(&text(), out(node, 0))],
+        &[&text()],
+    );
+    flow.node(
+        scope,
+        NodeKind::default(),
+        &[(&text(), out(NodeId(1), 0))],
+        &[&truth],
+    );
     flow.graph(out(node, 1), &text())
 }
 
@@ -357,10 +377,16 @@ fn run_scopes(
     let mut effects = Vec::new();
     for node in (0..graph.nodes().len() as u32).map(NodeId) {
         if graph.nodes()[node.index()].kind.is_role() {
-            let keys = if graph.bind_depth(node) == 0 { 1 } else { frames as u32 };
+            let keys = if graph.bind_depth(node) == 0 {
+                1
+            } else {
+                frames as u32
+            };
             for index in 0..keys {
                 let key = Key::ROOT.child(index).prefix(graph.bind_depth(node));
-                resolver.host(node, &key, 1, &mut effects).expect("hosted once");
+                resolver
+                    .host(node, &key, 1, &mut effects)
+                    .expect("hosted once");
             }
         }
     }
@@ -370,7 +396,9 @@ fn run_scopes(
             .expect("room");
     }
     if stream {
-        resolver.end_input(PortIx(0), &mut effects).expect("a stream");
+        resolver
+            .end_input(PortIx(0), &mut effects)
+            .expect("a stream");
     }
     let (mut items, mut next) = (0, Vec::new());
     while !effects.is_empty() {
@@ -402,7 +430,13 @@ fn bench_scopes(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("scopes");
     for size in [100, 1_000, 10_000] {
         let (fan, turns) = (fan_out(), cycle(size));
-        let items = run_scopes(Resolver::with_results(fan.clone()), size as usize, true, 0, &payload);
+        let items = run_scopes(
+            Resolver::with_results(fan.clone()),
+            size as usize,
+            true,
+            0,
+            &payload,
+        );
         group.throughput(Throughput::Elements(items as u64));
         group.bench_function(BenchmarkId::new("fan-out and collect", size), |bencher| {
             bencher.iter_batched(
@@ -411,7 +445,13 @@ fn bench_scopes(criterion: &mut Criterion) {
                 BatchSize::LargeInput,
             );
         });
-        let items = run_scopes(Resolver::with_results(turns.clone()), 1, false, size, &payload);
+        let items = run_scopes(
+            Resolver::with_results(turns.clone()),
+            1,
+            false,
+            size,
+            &payload,
+        );
         group.throughput(Throughput::Elements(items as u64));
         group.bench_function(BenchmarkId::new("loop", size), |bencher| {
             bencher.iter_batched(

@@ -50,7 +50,11 @@ impl Layout {
         let mut layout = Self {
             each_levels: vec![Vec::new()],
             around: vec![Vec::new()],
-            edge_scopes: spec.edges.iter().map(|edge| origin_scope(spec, edge.from)).collect(),
+            edge_scopes: spec
+                .edges
+                .iter()
+                .map(|edge| origin_scope(spec, edge.from))
+                .collect(),
             companions: vec![Vec::new(); spec.nodes.len()],
             forwards: vec![false; spec.nodes.len()],
             closers: vec![Vec::new(); spec.scopes.len() + 1],
@@ -61,7 +65,9 @@ impl Layout {
             levels.push(!scope.is_loop);
             layout.each_levels.push(levels);
             let outer = layout.around[scope.parent.index()].iter().copied();
-            let around = std::iter::once(ScopeId(index as u32 + 1)).chain(outer).collect();
+            let around = std::iter::once(ScopeId(index as u32 + 1))
+                .chain(outer)
+                .collect();
             layout.around.push(around);
         }
         for (index, node) in spec.nodes.iter().enumerate() {
@@ -171,7 +177,9 @@ fn home(spec: &GraphSpec, wiring: &Wiring, node: NodeId, asked: &mut Vec<NodeId>
                 let node = &spec.nodes[*id];
                 node.kind.is_role() && node.scope == *scope
             };
-            (0..spec.nodes.len()).find(first).map(|id| Home::Node(NodeId(id as u32)))
+            (0..spec.nodes.len())
+                .find(first)
+                .map(|id| Home::Node(NodeId(id as u32)))
         }
         NodeKind::Collect { .. }
         | NodeKind::Ordered { .. }
@@ -204,7 +212,12 @@ fn producer_home(
 }
 
 /// Where the first consumer in the order of the function runs, of those that have one run for each of the node's.
-fn consumer_home(spec: &GraphSpec, wiring: &Wiring, node: NodeId, asked: &mut Vec<NodeId>) -> Option<Home> {
+fn consumer_home(
+    spec: &GraphSpec,
+    wiring: &Wiring,
+    node: NodeId,
+    asked: &mut Vec<NodeId>,
+) -> Option<Home> {
     let scope = spec.nodes[node.index()].scope;
     let edges = wiring.node_outputs[node.index()].iter().flatten();
     let mut to_result = false;
@@ -216,7 +229,8 @@ fn consumer_home(spec: &GraphSpec, wiring: &Wiring, node: NodeId, asked: &mut Ve
         }
     }
     consumers.sort_unstable();
-    let alike = |(node, port): &(NodeId, PortIx)| spec.nodes[node.index()].input_scope(*port) == scope;
+    let alike =
+        |(node, port): &(NodeId, PortIx)| spec.nodes[node.index()].input_scope(*port) == scope;
     let found = consumers
         .into_iter()
         .filter(alike)

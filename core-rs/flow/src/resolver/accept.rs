@@ -234,8 +234,7 @@ impl<P: Payload> Resolver<P> {
         if graph.home(node) == Home::Node(node) && self.is_closed_unbound(graph, &bind) {
             self.parked.remove(&bind);
             let companions = graph.companions(node).iter();
-            let serving =
-                |node: &&NodeId| graph.layout().serves_home(&graph.nodes()[node.index()]);
+            let serving = |node: &&NodeId| graph.layout().serves_home(&graph.nodes()[node.index()]);
             for companion in companions.filter(serving) {
                 for run in self.runs_bound_by(*companion, node, &bind.1) {
                     self.nodes[companion.index()].runs.remove(&run);

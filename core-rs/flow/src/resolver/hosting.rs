@@ -115,9 +115,8 @@ impl<P: Payload> Resolver<P> {
             match graph.edge(*edge).map(|spec| spec.to) {
                 Some(Destination::Node { node, port }) => {
                     let scope = graph.nodes()[bound.index()].scope;
-                    let from_it = |key: &Key| {
-                        graph.layout().bind_key(scope, &key.prefix(depth)).0 == *bind
-                    };
+                    let from_it =
+                        |key: &Key| graph.layout().bind_key(scope, &key.prefix(depth)).0 == *bind;
                     let runs = &mut self.nodes[node.index()].runs;
                     for key in runs.keys(from_it) {
                         if let Some(run) = runs.get_mut(&key) {
@@ -148,7 +147,11 @@ impl<P: Payload> Resolver<P> {
     /// The runs of a node that are there because of this bind of the role node at whose side it is.
     pub(super) fn runs_bound_by(&self, node: NodeId, bound: NodeId, bind: &Key) -> Vec<Key> {
         let runs = &self.nodes[node.index()].runs;
-        if self.graph.layout().depth(self.graph.nodes()[bound.index()].scope) == bind.depth()
+        if self
+            .graph
+            .layout()
+            .depth(self.graph.nodes()[bound.index()].scope)
+            == bind.depth()
             && node == bound
         {
             return runs.get(bind).map(|_| bind.clone()).into_iter().collect();

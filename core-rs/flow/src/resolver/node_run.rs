@@ -228,7 +228,9 @@ impl<P: Payload> NodeRun<P> {
         let begun = match place.spec.kind {
             _ if at_once => true,
             NodeKind::AnyOf => values.any(|(_, inlet)| inlet.ready()),
-            NodeKind::Loop { carried, .. } => values.take(carried as usize).all(|(_, inlet)| inlet.ready()),
+            NodeKind::Loop { carried, .. } => values
+                .take(carried as usize)
+                .all(|(_, inlet)| inlet.ready()),
             _ => values.all(|(_, inlet)| inlet.ready()),
         };
         begun && gates.all(|(_, inlet)| inlet.ready()) && !self.dead(place)
@@ -258,7 +260,9 @@ impl<P: Payload> NodeRun<P> {
     ) {
         self.phase = Phase::Running;
         let ports = &alternatives(place)[alternative];
-        let read = ports.iter().filter(|port| !place.spec.inputs[port.index()].gate);
+        let read = ports
+            .iter()
+            .filter(|port| !place.spec.inputs[port.index()].gate);
         let inputs = read.filter_map(|port| self.input(*port)).collect();
         effects.push(Effect::Activate {
             node: place.node,
@@ -505,7 +509,10 @@ impl<P: Payload> NodeRun<P> {
         self.phase != Phase::Over
             && (self.epoch.is_some()
                 || self.inlets.iter().any(Inlet::touched)
-                || self.control.as_ref().is_some_and(|control| control.holds().0 > 0))
+                || self
+                    .control
+                    .as_ref()
+                    .is_some_and(|control| control.holds().0 > 0))
     }
 
     /// Frames held, and their bytes.

@@ -115,7 +115,9 @@ impl<P: Payload> NodeRuns<P> {
         if !self.outer.is_empty() {
             for (port, depth) in &self.outer_ports {
                 let known = self.outer.get(&(*port, place.key.prefix(*depth)));
-                if let Some((known, item)) = known.and_then(|known| Some((known, known.item.clone()?))) {
+                if let Some((known, item)) =
+                    known.and_then(|known| Some((known, known.item.clone()?)))
+                {
                     run.know(*port, known.epoch, item);
                 }
             }

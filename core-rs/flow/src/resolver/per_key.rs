@@ -63,7 +63,11 @@ impl<T> PerKey<T> {
 
     /// Keeps what `keep` says yes to.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&Key, &mut T) -> bool) {
-        if self.root.as_mut().is_some_and(|root| !keep(&Key::ROOT, root)) {
+        if self
+            .root
+            .as_mut()
+            .is_some_and(|root| !keep(&Key::ROOT, root))
+        {
             self.root = None;
         }
         self.others.retain(|key, value| keep(key, value));

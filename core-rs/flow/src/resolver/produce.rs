@@ -185,4 +185,3 @@ impl<P: Payload> Resolver<P> {
         ))
     }
 }
-

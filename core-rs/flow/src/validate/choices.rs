@@ -56,7 +56,8 @@ fn check_exclusive(spec: &GraphSpec, wiring: &Wiring, problems: &mut Vec<Problem
                  taken, so it can never fire",
                 node.name
             );
-            let cure = "any_of(...) them, or let what they have in common come from outside the branches";
+            let cure =
+                "any_of(...) them, or let what they have in common come from outside the branches";
             problems.push(problem(ProblemCode::ExclusiveJoin, message, cure).at_node(index));
         }
     }
@@ -137,7 +138,11 @@ fn check_alternatives(node: &NodeSpec, report: &mut impl FnMut(Problem)) {
 fn check_parameters(node: &NodeSpec, report: &mut impl FnMut(Problem)) {
     let mut names: Vec<&str> = Vec::new();
     let mut ports_of: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
-    let read = node.inputs.iter().enumerate().filter(|(_, port)| !port.gate);
+    let read = node
+        .inputs
+        .iter()
+        .enumerate()
+        .filter(|(_, port)| !port.gate);
     for (index, port) in read {
         let ports = ports_of.entry(parameter(port)).or_default();
         if ports.is_empty() {

@@ -232,7 +232,8 @@ impl<'a> Conditions<'a> {
                 let covered = |other: u32| {
                     let with = (branch.0, other);
                     ands.iter().any(|one| {
-                        one.contains(&with) && one.iter().all(|each| *each == with || rest.contains(each))
+                        one.contains(&with)
+                            && one.iter().all(|each| *each == with || rest.contains(each))
                     })
                 };
                 (0..branches).all(covered).then_some(rest)

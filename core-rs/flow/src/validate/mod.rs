@@ -13,8 +13,8 @@ mod shapes;
 mod types;
 
 use crate::graph::Wiring;
-use crate::layout::Layout;
 use crate::ids::{EdgeId, NodeId};
+use crate::layout::Layout;
 use crate::problem::{Problem, ProblemCode};
 use crate::spec::GraphSpec;
 

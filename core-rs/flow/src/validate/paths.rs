@@ -133,7 +133,11 @@ fn check_dangling(spec: &GraphSpec, wiring: &Wiring, problems: &mut Vec<Problem>
     let mut pending: Vec<NodeId> = producers(spec, &wiring.results, |_, _| true).collect();
     while let Some(node) = pending.pop() {
         if !std::mem::replace(&mut useful[node.index()], true) {
-            pending.extend(producers(spec, &wiring.node_inputs[node.index()], |_, _| true));
+            pending.extend(producers(
+                spec,
+                &wiring.node_inputs[node.index()],
+                |_, _| true,
+            ));
         }
     }
     for (index, node) in spec

@@ -40,7 +40,10 @@ fn check_scopes(spec: &GraphSpec, problems: &mut Vec<Problem>) {
             kind == Some((id, scope.is_loop)) && node.scope == scope.parent
         });
         if scope.parent >= id || !made {
-            let message = format!("scope `{}` is not made by the node that it names", scope.name);
+            let message = format!(
+                "scope `{}` is not made by the node that it names",
+                scope.name
+            );
             problems.push(problem(ProblemCode::BrokenReference, message, CURE));
         }
     }
@@ -49,13 +52,21 @@ fn check_scopes(spec: &GraphSpec, problems: &mut Vec<Problem>) {
 /// What is wrong with the ports of a node, or with the scopes that it names.
 fn wrong_shape(spec: &GraphSpec, id: NodeId, node: &NodeSpec) -> Option<String> {
     let scopes = spec.scopes.len() as u32;
-    if node.scope.0 > scopes || node.kind.inner_scope().is_some_and(|scope| scope.0 > scopes) {
+    if node.scope.0 > scopes
+        || node
+            .kind
+            .inner_scope()
+            .is_some_and(|scope| scope.0 > scopes)
+    {
         return Some("names a scope that does not exist".into());
     }
     if let Some(scope) = node.kind.inner_scope() {
         let inner = &spec.scopes[scope.index() - 1];
         let makes = matches!(node.kind, NodeKind::Each { .. } | NodeKind::Loop { .. });
-        if inner.parent != node.scope || (makes && inner.node != id) || (inner.is_loop != is_loop(node)) {
+        if inner.parent != node.scope
+            || (makes && inner.node != id)
+            || (inner.is_loop != is_loop(node))
+        {
             return Some("names a scope that is not its own".into());
         }
     }
@@ -77,7 +88,10 @@ fn ports_fit(node: &NodeSpec, inputs: &[PortSpec], outputs: &[PortSpec]) -> bool
     let required = |ports: &[PortSpec]| ports.iter().all(|port| !port.value_type.optional);
     let same = |from: &[PortSpec], to: &[PortSpec], stream: bool| {
         from.len() == to.len()
-            && from.iter().zip(to).all(|(from, to)| kind(from) == kind(to) && is(to, stream))
+            && from
+                .iter()
+                .zip(to)
+                .all(|(from, to)| kind(from) == kind(to) && is(to, stream))
     };
     let streams = |ports: &[PortSpec]| ports.iter().all(|port| is(port, true));
     let list = |items: &PortSpec, list: &PortSpec| {
@@ -115,7 +129,14 @@ fn ports_fit(node: &NodeSpec, inputs: &[PortSpec], outputs: &[PortSpec]) -> bool
         (NodeKind::AnyOf, [_, ..], [made]) => inputs
             .iter()
             .all(|input| input.value_type.kind == kind(made) && is(input, made.value_type.stream)),
-        (NodeKind::Route { branches, exclusive }, [choice], _) => {
+        (
+            NodeKind::Route {
+                branches,
+                exclusive,
+            },
+            [choice],
+            _,
+        ) => {
             let text = match kind(choice) {
                 ValueKind::Text => *exclusive,
                 ValueKind::List(item) => !exclusive && item.kind == ValueKind::Text,
@@ -145,7 +166,9 @@ fn loop_fits(carried: usize, emitted: usize, inputs: &[PortSpec], outputs: &[Por
     let (until, emits) = (&rest[0], &rest[1..]);
     let alike = |from: &[PortSpec], to: &[PortSpec]| {
         let pairs = from.iter().zip(to);
-        pairs.into_iter().all(|(from, to)| from.value_type.kind == to.value_type.kind)
+        pairs
+            .into_iter()
+            .all(|(from, to)| from.value_type.kind == to.value_type.kind)
     };
     let plain = |ports: &[PortSpec]| ports.iter().all(|port| !port.value_type.stream);
     plain(inputs)
@@ -156,7 +179,9 @@ fn loop_fits(carried: usize, emitted: usize, inputs: &[PortSpec], outputs: &[Por
         && alike(starts, &outputs[carried..2 * carried])
         && until.value_type.kind == ValueKind::Boolean
         && alike(emits, &outputs[2 * carried..])
-        && outputs[2 * carried..].iter().all(|port| port.value_type.stream)
+        && outputs[2 * carried..]
+            .iter()
+            .all(|port| port.value_type.stream)
 }
 
 fn wrong_option(spec: &GraphSpec, node: &NodeSpec) -> Option<String> {

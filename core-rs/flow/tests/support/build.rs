@@ -117,7 +117,10 @@ impl FlowBuilder {
         inputs: &[(ValueType, Origin)],
         outputs: &[ValueType],
     ) -> NodeId {
-        let inputs: Vec<_> = inputs.iter().map(|(kind, from)| (name, kind.clone(), *from)).collect();
+        let inputs: Vec<_> = inputs
+            .iter()
+            .map(|(kind, from)| (name, kind.clone(), *from))
+            .collect();
         let all = (0..inputs.len() as u32).collect();
         let node = self.node_with_trigger(name, &inputs, vec![all], outputs);
         let spec = &mut self.spec.nodes[node.index()];

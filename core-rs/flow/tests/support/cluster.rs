@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use omniflow_flow::{
-    Destination, EdgeId, Effect, Fault, Footprint, Graph, Home, Item, Key, NodeId, NodeKind, Origin, PortIx,
-    Reader, Resolver, ScopeId,
+    Destination, EdgeId, Effect, Fault, Footprint, Graph, Home, Item, Key, NodeId, NodeKind,
+    Origin, PortIx, Reader, Resolver, ScopeId,
 };
 
 use super::role::{Carried, Running};
@@ -148,7 +148,9 @@ impl Cluster {
         match event {
             Event::Bind(node, key) => self.bind(node, key),
             Event::Host(place, node, key, epoch) => self.host(place, node, key, epoch),
-            Event::Item(place, edge, key, epoch, item) => self.arrive(place, edge, key, epoch, item),
+            Event::Item(place, edge, key, epoch, item) => {
+                self.arrive(place, edge, key, epoch, item)
+            }
             Event::Unwanted(edge, key) => self.tell_producer(edge, &key),
             Event::Left(place, scope, key, by) => {
                 let mut effects = Vec::new();
@@ -174,7 +176,11 @@ impl Cluster {
             bytes: all.bytes + more.bytes,
             open: all.open + more.open,
         };
-        let now = self.places.iter().map(Resolver::footprint).fold(Footprint::default(), sum);
+        let now = self
+            .places
+            .iter()
+            .map(Resolver::footprint)
+            .fold(Footprint::default(), sum);
         self.largest.frames = self.largest.frames.max(now.frames);
         self.largest.open = self.largest.open.max(now.open);
         let facts = self.places.iter().map(Resolver::facts).sum();
@@ -187,7 +193,11 @@ impl Cluster {
         assert_eq!(self.seen.done, 1, "the job must end, once: {}", told());
         for (index, place) in self.places.iter().enumerate() {
             let holds = (place.footprint(), place.open_runs());
-            assert!(place.is_empty(), "place {index} holds {holds:?}: {}", told());
+            assert!(
+                place.is_empty(),
+                "place {index} holds {holds:?}: {}",
+                told()
+            );
         }
         let left: Vec<&At> = self.running.keys().chain(self.ready.keys()).collect();
         assert!(left.is_empty(), "activations never ended: {left:?}");
@@ -198,10 +208,16 @@ impl Cluster {
         let mut lines = vec!["flow:".to_owned()];
         for (node, spec) in self.graph.nodes().iter().enumerate() {
             let (kind, home) = (&spec.kind, self.graph.home(NodeId(node as u32)));
-            lines.push(format!("  {node} {:?} in {:?} {kind:?} at {home:?} {:?}", spec.name, spec.scope, spec.trigger));
+            lines.push(format!(
+                "  {node} {:?} in {:?} {kind:?} at {home:?} {:?}",
+                spec.name, spec.scope, spec.trigger
+            ));
         }
         for (edge, spec) in self.graph.spec().edges.iter().enumerate() {
-            lines.push(format!("  {edge} {:?} -> {:?} {}", spec.from, spec.to, spec.value_type));
+            lines.push(format!(
+                "  {edge} {:?} -> {:?} {}",
+                spec.from, spec.to, spec.value_type
+            ));
         }
         lines.push(format!("bound: {:?}", self.bound));
         lines.join("\n")
@@ -287,14 +303,18 @@ impl Cluster {
                 self.graph.home(from) == Home::Node(node) && self.graph.bind_key(node, &run) == *key
             }
         };
-        let kept = self.retained.iter().filter(|(edge, frame_key, ..)| !by_it(*edge, frame_key));
+        let kept = self
+            .retained
+            .iter()
+            .filter(|(edge, frame_key, ..)| !by_it(*edge, frame_key));
         self.retained = kept.cloned().collect();
         let place = 1 + self.choose(self.places.len() - 1);
         self.bound.insert((node, key.clone()), (place, epoch));
         for other in &mut self.places {
             other.producer_restarted(node, key, epoch);
         }
-        self.pending.push(Event::Host(place, node, key.clone(), epoch));
+        self.pending
+            .push(Event::Host(place, node, key.clone(), epoch));
         self.resend(node, key, place, true);
     }
 
@@ -315,7 +335,9 @@ impl Cluster {
             return;
         }
         let mut effects = Vec::new();
-        self.places[place].host(node, &key, epoch, &mut effects).unwrap();
+        self.places[place]
+            .host(node, &key, epoch, &mut effects)
+            .unwrap();
         self.carry_out(effects);
     }
 
@@ -378,7 +400,9 @@ impl Cluster {
                 let spec = self.graph.node(node).unwrap();
                 let own = |port: PortIx| match self.graph.edge_into(node, port) {
                     Some(edge) => match self.graph.edge(edge).unwrap().from {
-                        Origin::Node { node, .. } => self.graph.node(node).unwrap().scope == spec.scope,
+                        Origin::Node { node, .. } => {
+                            self.graph.node(node).unwrap().scope == spec.scope
+                        }
                         Origin::Input { .. } => false,
                     },
                     None => false,
@@ -412,7 +436,9 @@ impl Cluster {
             },
         };
         let mut effects = Vec::new();
-        self.places[place].unwanted(edge, key, &mut effects).unwrap();
+        self.places[place]
+            .unwanted(edge, key, &mut effects)
+            .unwrap();
         self.carry_out(effects);
     }
 
@@ -498,7 +524,8 @@ impl Cluster {
                 Effect::ScopeLeft { scope, key, by } => {
                     self.seen.left.insert((scope, key.clone(), by));
                     for place in 0..self.places.len() {
-                        self.pending.push(Event::Left(place, scope, key.clone(), by));
+                        self.pending
+                            .push(Event::Left(place, scope, key.clone(), by));
                     }
                 }
                 Effect::Failed { node, key, fault } => self.seen.failed = Some((node, key, fault)),

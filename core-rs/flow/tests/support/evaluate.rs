@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use omniflow_flow::{EdgeId, Graph, Key, NodeId, NodeKind, NodeSpec, Origin, Payload, PortIx, ScopeId};
+use omniflow_flow::{
+    EdgeId, Graph, Key, NodeId, NodeKind, NodeSpec, Origin, Payload, PortIx, ScopeId,
+};
 
 use super::Word;
 use super::cluster::Seen;
@@ -66,7 +68,10 @@ impl<'a> Oracle<'a> {
             carried.push(self.carried(edge, &Key::ROOT)?);
         }
         let got = self.seen.results.get(&port).expect("every result ends");
-        assert!(carried.contains(got), "{port:?} got {got:?}, not one of {carried:?}");
+        assert!(
+            carried.contains(got),
+            "{port:?} got {got:?}, not one of {carried:?}"
+        );
         Ok(())
     }
 
@@ -151,17 +156,25 @@ impl<'a> Oracle<'a> {
         let name = &spec.name;
         let fired = self.seen.fired.get(&at).copied();
         // What runs in a scope by which nothing leaves any more need not run, and nobody reads it.
-        let spared = live.first().filter(|_| self.seen.unneeded(self.graph, spec.scope, key));
+        let spared = live
+            .first()
+            .filter(|_| self.seen.unneeded(self.graph, spec.scope, key));
         let Some(fired) = fired.or(spared.copied()) else {
             assert!(live.is_empty(), "{name} {key} had to fire {live:?}");
-            let closed = self.seen.closed.contains(&at)
-                || self.seen.unneeded(self.graph, spec.scope, key);
+            let closed =
+                self.seen.closed.contains(&at) || self.seen.unneeded(self.graph, spec.scope, key);
             assert!(closed, "{name} {key} had to be closed");
             return Ok(vec![Carried::Nothing; spec.outputs.len()]);
         };
-        assert!(live.contains(&fired), "{name} {key} fired {fired}, but only {live:?} could");
+        assert!(
+            live.contains(&fired),
+            "{name} {key} fired {fired}, but only {live:?} could"
+        );
         let mut read = Vec::new();
-        for port in trigger[fired].iter().filter(|port| !spec.inputs[port.index()].gate) {
+        for port in trigger[fired]
+            .iter()
+            .filter(|port| !spec.inputs[port.index()].gate)
+        {
             read.push((*port, self.input(node, *port, key)?));
         }
         Ok(role::outputs(spec, node, &read))
@@ -230,14 +243,21 @@ impl<'a> Oracle<'a> {
                 vec![Carried::One(Word::list(left))]
             }
             NodeKind::Ordered { .. } => {
-                vec![Carried::Many(self.left(node, key, words(&read[0]).len())?)]
+                vec![Carried::Many(self.left(
+                    node,
+                    key,
+                    words(&read[0]).len(),
+                )?)]
             }
             NodeKind::Unordered { .. } => {
                 let left = self.left(node, key, words(&read[0]).len())?;
                 let each: Vec<Carried> = left.into_iter().map(Carried::One).collect();
                 vec![self.interleaved(node, key, &each)]
             }
-            NodeKind::Route { branches, exclusive } => {
+            NodeKind::Route {
+                branches,
+                exclusive,
+            } => {
                 let [Carried::One(choice)] = read[..] else {
                     panic!("a route begins with a choice")
                 };
@@ -270,16 +290,27 @@ impl<'a> Oracle<'a> {
     /// What was seen to leave the node, if it is made of these in an order that they allow; of what nobody read to the end,
     /// the rest follows in any order.
     fn interleaved(&self, node: NodeId, key: &Key, parts: &[Carried]) -> Carried {
-        let mut rest: Vec<Vec<Word>> = parts.iter().map(words).map(|mut part| {
-            part.reverse();
-            part
-        }).collect();
-        let seen = self.seen.sent.get(&(node, key.clone())).cloned().unwrap_or_default();
+        let mut rest: Vec<Vec<Word>> = parts
+            .iter()
+            .map(words)
+            .map(|mut part| {
+                part.reverse();
+                part
+            })
+            .collect();
+        let seen = self
+            .seen
+            .sent
+            .get(&(node, key.clone()))
+            .cloned()
+            .unwrap_or_default();
         let mut all = Vec::new();
         for word in seen {
             // Words are as good as unique: the first part that may go on with it does.
             let part = rest.iter_mut().find(|part| part.last() == Some(&word));
-            let part = part.unwrap_or_else(|| panic!("{node:?} {key} sent {word:?} out of order, or from nowhere"));
+            let part = part.unwrap_or_else(|| {
+                panic!("{node:?} {key} sent {word:?} out of order, or from nowhere")
+            });
             part.pop();
             all.push(word);
         }
@@ -288,7 +319,12 @@ impl<'a> Oracle<'a> {
     }
 
     fn chosen(&self, node: NodeId, key: &Key, read: &[Carried]) -> Carried {
-        let seen = self.seen.sent.get(&(node, key.clone())).cloned().unwrap_or_default();
+        let seen = self
+            .seen
+            .sent
+            .get(&(node, key.clone()))
+            .cloned()
+            .unwrap_or_default();
         let fits = |one: &&Carried| **one != Carried::Nothing && words(one).starts_with(&seen);
         let whole = read.iter().find(|one| fits(one) && words(one) == seen);
         whole
@@ -297,8 +333,19 @@ impl<'a> Oracle<'a> {
             .clone()
     }
 
-    fn rounds(&mut self, node: NodeId, spec: &NodeSpec, carried: usize, key: &Key) -> Told<Vec<Carried>> {
-        let NodeKind::Loop { emitted, max_rounds, .. } = spec.kind else {
+    fn rounds(
+        &mut self,
+        node: NodeId,
+        spec: &NodeSpec,
+        carried: usize,
+        key: &Key,
+    ) -> Told<Vec<Carried>> {
+        let NodeKind::Loop {
+            emitted,
+            max_rounds,
+            ..
+        } = spec.kind
+        else {
             panic!("only loops have rounds")
         };
         let mut emits = vec![Vec::new(); emitted as usize];
@@ -333,12 +380,16 @@ impl<'a> Oracle<'a> {
             return Ok(states.into_iter().chain(finals).chain(streams).collect());
         }
         // One that nobody read any more was stopped before its bound.
-        let stopped = spec.kind.inner_scope().is_some_and(|scope| {
-            self.seen.left.contains(&(scope, key.clone(), node))
-        });
+        let stopped = spec
+            .kind
+            .inner_scope()
+            .is_some_and(|scope| self.seen.left.contains(&(scope, key.clone(), node)));
         if !self.failing && (stopped || self.seen.unneeded(self.graph, spec.scope, key)) {
             let nothing = vec![Carried::Nothing; 2 * carried];
-            return Ok(nothing.into_iter().chain(emits.into_iter().map(Carried::Many)).collect());
+            return Ok(nothing
+                .into_iter()
+                .chain(emits.into_iter().map(Carried::Many))
+                .collect());
         }
         Err(Fails(node))
     }

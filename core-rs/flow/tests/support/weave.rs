@@ -54,7 +54,9 @@ pub fn weave(tape: &[u8], free: bool) -> Woven {
     }
     if weaver.flow.spec.results.is_empty() {
         let first = known[0].clone();
-        weaver.flow.result("first", first.value_type, &[first.origin]);
+        weaver
+            .flow
+            .result("first", first.value_type, &[first.origin]);
     }
     Woven {
         spec: weaver.flow.spec,
@@ -72,9 +74,11 @@ impl Woven {
             };
             match (kind.stream, kind.optional) {
                 (_, true) if random.is_multiple_of(2) => Carried::Nothing,
-                (true, _) => {
-                    Carried::Many((0..random % 4).map(|seq| word(mix(&[random, seq]))).collect())
-                }
+                (true, _) => Carried::Many(
+                    (0..random % 4)
+                        .map(|seq| word(mix(&[random, seq])))
+                        .collect(),
+                ),
                 (false, _) => Carried::One(word(random)),
             }
         };
@@ -173,7 +177,11 @@ impl Weaver<'_> {
             .map(|((kind, origin), name)| (name.as_str(), kind.clone(), *origin))
             .collect();
         let all: Vec<u32> = (0..inputs.len() as u32).collect();
-        let mut trigger = if all.is_empty() { vec![] } else { vec![all.clone()] };
+        let mut trigger = if all.is_empty() {
+            vec![]
+        } else {
+            vec![all.clone()]
+        };
         if self.free
             && self.draw(3) == 2
             && let Some((kind, _)) = reads.first()
@@ -186,7 +194,9 @@ impl Weaver<'_> {
             }
         }
         let name = format!("role{}", self.flow.spec.nodes.len());
-        let node = self.flow.node_with_trigger(&name, &inputs, trigger, outputs);
+        let node = self
+            .flow
+            .node_with_trigger(&name, &inputs, trigger, outputs);
         self.flow.place(node, scope);
         self.gated(node);
         node
@@ -195,7 +205,9 @@ impl Weaver<'_> {
     fn joined(&mut self, scope: ScopeId, known: &mut Vec<Known>, kind: NodeKind) {
         let streams = !matches!(kind, NodeKind::AnyOf) || self.draw(2) == 0;
         let wanted = |one: &Known| {
-            one.scope == scope && one.value_type.stream == streams && one.value_type.kind == ValueKind::Text
+            one.scope == scope
+                && one.value_type.stream == streams
+                && one.value_type.kind == ValueKind::Text
         };
         let (Some(one), Some(other)) = (
             self.pick(scope, known, wanted),
@@ -305,7 +317,13 @@ impl Weaver<'_> {
             emitted,
             max_rounds,
         };
-        let node = self.control("loop", scope, kind(0), &[(text(), start.origin)], &[text(), text()]);
+        let node = self.control(
+            "loop",
+            scope,
+            kind(0),
+            &[(text(), start.origin)],
+            &[text(), text()],
+        );
         let gate = self.gate.take();
         let first = self.flow.spec.nodes.len();
         let mut inside = known.clone();
@@ -315,11 +333,14 @@ impl Weaver<'_> {
         let mut emits = self.unread_plain(first, inner);
         emits.retain(|origin| *origin != out(until, 0));
         let next = |one: &Known| one.scope == inner && required(&one.value_type) == text();
-        let next = self.pick(inner, &inside, next).map_or(out(node, 0), |one| one.origin);
+        let next = self
+            .pick(inner, &inside, next)
+            .map_or(out(node, 0), |one| one.origin);
         emits.retain(|origin| *origin != next);
         self.gate = gate;
         // Inner inputs and emitted outputs stand before the gates, which were made with the node.
-        self.flow.rebuild_loop(node, next, out(until, 0), &emits, kind(emits.len() as u32));
+        self.flow
+            .rebuild_loop(node, next, out(until, 0), &emits, kind(emits.len() as u32));
         known.push(self.known(out(node, 1), scope));
         for (emit, _) in emits.iter().enumerate() {
             known.push(self.known(out(node, 2 + emit as u32), scope));
@@ -344,7 +365,13 @@ impl Weaver<'_> {
             exclusive,
         };
         let outputs = vec![value_type.clone(); 3];
-        let route = self.control("route", scope, kind, &[(value_type, choice.origin)], &outputs);
+        let route = self.control(
+            "route",
+            scope,
+            kind,
+            &[(value_type, choice.origin)],
+            &outputs,
+        );
         let outer = self.gate.take();
         let mut made = Vec::new();
         for branch in 0..3 {
@@ -361,15 +388,27 @@ impl Weaver<'_> {
                 .iter()
                 .map(|origin| (required(&self.flow.value_type(*origin)), *origin))
                 .collect();
-            let inputs: Vec<_> = reads.iter().map(|(kind, from)| ("p", kind.clone(), *from)).collect();
+            let inputs: Vec<_> = reads
+                .iter()
+                .map(|(kind, from)| ("p", kind.clone(), *from))
+                .collect();
             made.push((self.ending(scope, &inputs), first));
         }
         self.gate = None;
-        let kind = if exclusive { NodeKind::AnyOf } else { NodeKind::Merge };
+        let kind = if exclusive {
+            NodeKind::AnyOf
+        } else {
+            NodeKind::Merge
+        };
         let output = if exclusive { text() } else { texts() };
-        let inputs: Vec<_> = made.iter().map(|(node, _)| (text(), out(*node, 0))).collect();
+        let inputs: Vec<_> = made
+            .iter()
+            .map(|(node, _)| (text(), out(*node, 0)))
+            .collect();
         let join = self.flow.spec.nodes.len();
-        let join = self.flow.control(&format!("chosen{join}"), scope, kind, &inputs, &[output]);
+        let join = self
+            .flow
+            .control(&format!("chosen{join}"), scope, kind, &inputs, &[output]);
         self.gate = outer;
         self.learn(join, scope, known);
     }

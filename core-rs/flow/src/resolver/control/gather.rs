@@ -119,10 +119,7 @@ impl<P: Payload> Gather<P> {
     }
 
     pub(super) fn holds(&self) -> (usize, usize) {
-        (
-            self.held.len(),
-            self.held.values().map(Payload::size).sum(),
-        )
+        (self.held.len(), self.held.values().map(Payload::size).sum())
     }
 }
 

@@ -103,14 +103,19 @@ impl<P: Payload> LoopRun<P> {
     }
 
     fn round_is_over(&self) -> bool {
-        self.rounds.get(&self.round).is_some_and(|round| round.missing == 0)
+        self.rounds
+            .get(&self.round)
+            .is_some_and(|round| round.missing == 0)
     }
 
     fn advance_round(&mut self, ports: &mut Ports<'_, P>) -> Step {
         if !self.round_is_over() {
             return Step::Going;
         }
-        let Some(Round { slots: mut nexts, .. }) = self.rounds.remove(&self.round) else {
+        let Some(Round {
+            slots: mut nexts, ..
+        }) = self.rounds.remove(&self.round)
+        else {
             return Step::Going;
         };
         let emits = nexts.split_off(self.carried + 1);
@@ -134,7 +139,11 @@ impl<P: Payload> LoopRun<P> {
         if over {
             return self.end(nexts, ports);
         }
-        let Some(nexts) = nexts.into_iter().map(Slot::value).collect::<Option<Vec<P>>>() else {
+        let Some(nexts) = nexts
+            .into_iter()
+            .map(Slot::value)
+            .collect::<Option<Vec<P>>>()
+        else {
             return self.end_without_value(ports);
         };
         self.round += 1;

@@ -8,11 +8,11 @@
 
 mod support;
 
-use omniflow_flow::{Arrival, EdgeId, Effect, InputValue, Item, Key};
+use omniflow_flow::{Arrival, Effect, InputValue, Item};
 
 use support::place::{
-    NODE, Place, ROOT, activate, choice, deliver, first, join, optional, plain, result, send,
-    stream_end, unwanted,
+    NODE, Place, ROOT, activate, choice, deliver, join, optional, plain, result, send, stream_end,
+    unwanted,
 };
 
 #[test]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from omniflow_core import KeyChain, PageAllocator, PrefixIndex
 from omniflow_workers.engines.planner import Limits, Planner, Work
-from omniflow_workers.engines.sequence import Phase, Sequence
+from omniflow_workers.engines.sequence import Phase, Sequence, page_ids
 
 PAGE = 4
 
@@ -41,6 +41,10 @@ class World:
         work = self.planner.plan()
         written: set[int] = set()
         for each in work:
+            if each.sequence.source is not None:
+                known = page_ids(each.sequence.source)
+                pool = self.slots.reshape(-1, PAGE)
+                pool[each.sequence.pages[: len(known)]] = pool[known]
             tokens, pages = each.sequence.tokens, each.sequence.pages
             assert 0 not in pages
             place = [int(pages[i // PAGE]) * PAGE + i % PAGE for i in range(each.start + each.count)]
@@ -75,6 +79,30 @@ def test_a_hit_skips_the_full_pages_it_shares() -> None:
     again = world.sequence([*range(10), 77, 78])
     world.step()
     assert again.reused == 8
+    world.run()
+
+
+def test_a_hit_leaves_the_sequence_on_consecutive_pages_of_its_own() -> None:
+    world = World()
+    world.sequence(list(range(10)), new=1)
+    world.run()
+    again = [world.sequence([*range(8), 70 + i, 80]) for i in range(3)]
+    world.step()
+    for sequence in again:
+        assert sequence.reused == 8
+        assert list(np.diff(sequence.pages.astype(np.int64))) == [1] * (len(sequence.pages) - 1)
+    world.run()
+    world.index.make_room(world.allocator.total_pages - world.allocator.reserved_pages)
+
+
+def test_a_hit_shares_the_pages_when_there_is_no_room_to_copy_them() -> None:
+    world = World(pages=8)
+    world.sequence(list(range(13)), new=1)
+    world.run()
+    again = world.sequence([*range(12), 77, 78], new=6)
+    world.step()
+    assert again.reused == 12
+    assert again.source is None
     world.run()
 
 

@@ -111,6 +111,9 @@ class Engine(Protocol, Generic[Logits]):
     def facts(self) -> ModelFacts: ...
     @property
     def layout(self) -> KvLayout: ...
+    def copy_pages(self, source: NDArray[np.uint32], target: NDArray[np.uint32]) -> None:
+        """Copies the KV of the pages `source` to the pages `target`; shape (n,) each, none in both."""
+
     def compute(self, batch: Sequence[Chunk]) -> Logits:
         """Prefills and decodes in one pass: writes the KV of every token of `batch` into its pages.
 

@@ -11,7 +11,7 @@ import numpy as np
 from omniflow.errors import Cancelled
 from omniflow_workers.engines.base import Chunk, Draw, Engine, Logits
 from omniflow_workers.engines.planner import Planner, Work
-from omniflow_workers.engines.sequence import Phase, Sequence
+from omniflow_workers.engines.sequence import Phase, Sequence, page_ids
 from omniflow_workers.engines.text import IncrementalText
 
 
@@ -97,6 +97,8 @@ class EngineLoop(Generic[Logits]):
 
     def _compute(self, work: Items[Work]) -> None:
         try:
+            for sequence in [each.sequence for each in work if each.sequence.source is not None]:
+                self._copy(sequence)
             batch = [_chunk(each) for each in work]
             logits = self._engine.compute(batch)
             self._planner.computed(work)
@@ -109,6 +111,11 @@ class EngineLoop(Generic[Logits]):
             return
         for sequence, token in zip(drawn, ids, strict=True):
             self._accept(self._requests[sequence], token)
+
+    def _copy(self, sequence: Sequence) -> None:
+        assert sequence.source is not None
+        known = page_ids(sequence.source)
+        self._engine.copy_pages(known, sequence.pages[: len(known)])
 
     def _accept(self, request: Request, token: int) -> None:
         sequence = request.sequence

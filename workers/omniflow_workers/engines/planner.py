@@ -74,7 +74,7 @@ class Planner:
         self.waiting.append(sequence)
 
     def plan(self) -> list[Work]:
-        """The next step; empty when there is nothing to do. Follow it by `computed`."""
+        """The next step; empty when there is nothing to do. Copy `source` pages, compute, and call `computed`."""
         work = [
             Work(sequence, sequence.computed, 1, samples=True)
             for sequence in list(self.running)
@@ -97,6 +97,9 @@ class Planner:
         for each in work:
             sequence = each.sequence
             sequence.computed += each.count
+            if sequence.source is not None:
+                sequence.source.release()
+                sequence.source = None
             if sequence.phase is Phase.PREFILLING and sequence.computed == len(sequence.tokens):
                 sequence.phase = Phase.DECODING
                 self._remember(sequence)
@@ -126,6 +129,7 @@ class Planner:
             assert sequence.computed <= len(sequence.tokens)
         for sequence in self.waiting:
             assert sequence.run is None
+            assert sequence.source is None
             assert sequence.computed == 0
 
     def _feed(self, sequence: Sequence, budget: int, work: list[Work]) -> int:
@@ -145,7 +149,8 @@ class Planner:
         sequence.run, sequence.chain = run, chain
         needed, final = self._pages(len(sequence.tokens)) - known, self._pages(sequence.final_tokens) - known
         # Room for the whole answer, if it can be had, keeps the run's ids consecutive: attention reads it in place.
-        if not self._extend(sequence, final) and not self._extend(sequence, needed):
+        own = known > 0 and self._take_own(sequence)
+        if not own and not self._extend(sequence, final) and not self._extend(sequence, needed):
             self._trim()
             if not self._extend(sequence, needed):
                 run.release()
@@ -155,6 +160,25 @@ class Planner:
         if not sequence.preemptions:
             sequence.reused = sequence.computed
         sequence.phase = Phase.PREFILLING
+        return True
+
+    def _take_own(self, sequence: Sequence) -> bool:
+        """Takes consecutive pages for all of it, to which the known ones are copied once.
+
+        Shared pages would have to be gathered again in every layer of every step. Measured for 8 answers at 540 tokens
+        whose first page is shared: 181 ms a step, 140 ms on pages of their own; copying a page takes 0.4 ms, once.
+        """
+        pages = self._pages(sequence.final_tokens)
+        try:
+            self._index.make_room(pages)
+            run = self._allocator.allocate(pages)
+        except OutOfPages:
+            return False
+        ids = page_ids(run)
+        if int(ids[-1]) - int(ids[0]) != pages - 1 or bool((np.diff(ids.astype(np.int64)) != 1).any()):
+            run.release()
+            return False
+        sequence.source, sequence.run, sequence.pages = sequence.run, run, ids
         return True
 
     def _grow(self, sequence: Sequence) -> bool:
@@ -198,8 +222,10 @@ class Planner:
         assert sequence.run is not None
         if remember:
             self._remember(sequence)
+        if sequence.source is not None:
+            sequence.source.release()
         sequence.run.release()
-        sequence.run = sequence.chain = None
+        sequence.run = sequence.source = sequence.chain = None
         sequence.pages = np.zeros(0, np.uint32)
         sequence.computed = 0
 

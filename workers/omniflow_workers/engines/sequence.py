@@ -31,7 +31,8 @@ class Sequence:
     """Mutable state of one sequence, changed by `Planner` only.
 
     `tokens`: prompt and answer so far; `computed`: how many of them have their KV in `run`; `reused`: how many of the
-    prompt came from the prefix index when it was first admitted; `chain`: page keys of `tokens[:computed]`.
+    prompt came from the prefix index when it was first admitted; `chain`: page keys of `tokens[:computed]`;
+    `source`: pages of others that must be copied to the beginning of its own before it is computed further.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Sequence:
     reused: int = 0
     preemptions: int = 0
     run: PageRun | None = None
+    source: PageRun | None = None
     chain: KeyChain | None = None
     pages: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
 

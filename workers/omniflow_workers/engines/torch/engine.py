@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from omniflow_workers.engines.base import Chunk, Draw, KvLayout, ModelFacts, Sampled
 from omniflow_workers.engines.torch.attention import StepAttention, arrange
@@ -37,6 +38,9 @@ class TorchEngine:
     @property
     def pool(self) -> KvPool:
         return self._pool
+
+    def copy_pages(self, source: NDArray[np.uint32], target: NDArray[np.uint32]) -> None:
+        self._pool.copy(source, target)
 
     @torch.inference_mode()
     def compute(self, batch: Sequence[Chunk]) -> torch.Tensor:

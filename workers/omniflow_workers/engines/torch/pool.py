@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from omniflow_workers.engines.base import KvLayout
 
@@ -30,6 +31,12 @@ class KvPool:
     def planes(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values of a layer, each of shape (slot, head, dim)."""
         return self._planes[layer]
+
+    def copy(self, source: NDArray[np.uint32], target: NDArray[np.uint32]) -> None:
+        """Copies whole pages; shape (n,) each, none in both."""
+        pages = self.tensor.view(*self.tensor.shape[:2], self.pages, -1, *self.tensor.shape[3:])
+        old, new = (torch.from_numpy(each.astype(np.int64)).to(pages.device) for each in (source, target))
+        pages[:, :, new] = pages[:, :, old]
 
 
 def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:

@@ -77,6 +77,8 @@ pub enum ProblemCode {
     MissingGate,
     /// An option of a node that means nothing.
     BadOption,
+    /// Valid, but the workers of this version cannot run it.
+    NotRunYet,
 }
 
 impl ProblemCode {
@@ -110,6 +112,7 @@ impl ProblemCode {
             Self::UntilOutsideLoop => "until-outside-loop",
             Self::MissingGate => "missing-gate",
             Self::BadOption => "bad-option",
+            Self::NotRunYet => "not-run-yet",
         }
     }
 }

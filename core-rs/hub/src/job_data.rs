@@ -89,7 +89,7 @@ impl ResultLog {
     }
 
     /// How many frames there are and their digest, when there are more than the journal was told of.
-    pub(crate) fn to_note(&mut self) -> Option<(u64, u64)> {
+    pub(crate) fn note(&mut self) -> Option<(u64, u64)> {
         let frames = self.len();
         let more = frames > self.noted;
         self.noted = self.noted.max(frames);

@@ -216,7 +216,7 @@ impl State {
 /// How far each result is that has grown in this turn.
 fn note_results(id: JobId, data: &mut JobData, journal: &mut Journal) {
     for (port, log) in data.results.iter_mut().enumerate() {
-        if let Some((frames, digest)) = log.to_note() {
+        if let Some((frames, digest)) = log.note() {
             let delivered = Delivered {
                 job: id.0,
                 port: port as u32,

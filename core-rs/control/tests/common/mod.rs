@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use omniflow_flow::{
-    Destination, EdgeSpec, Graph, GraphSpec, NodeId, NodeKind, NodeSpec, Origin, PortIx, PortSpec,
-    ValueKind, ValueType,
+    Destination, EdgeSpec, Graph, GraphSpec, NodeId, NodeKind, NodeOptions, NodeSpec, Origin,
+    PortIx, PortSpec, ValueKind, ValueType,
 };
 
 fn text(stream: bool) -> ValueType {
@@ -71,6 +71,10 @@ pub fn flow(name: &str, nodes: &[(&str, &[u32], bool)]) -> Arc<Graph> {
             trigger: vec![(0..inputs.len() as u32).map(PortIx).collect()],
             inputs,
             outputs: vec![port("out".to_owned(), *stream)],
+            options: NodeOptions {
+                deterministic: true,
+                ..NodeOptions::default()
+            },
             ..NodeSpec::default()
         });
     }

@@ -104,5 +104,6 @@ $(VENV)/bin/python: | $(UV)
 	@$(UV) venv -q --allow-existing --python '>=3.11' $(VENV) 2>/dev/null || { $(FIND_PYTHON); $(UV) venv -q --allow-existing --python $$python $(VENV); }
 
 $(VENV)/.installed: pyproject.toml constraints.txt $(RUST_SOURCES) | .toolchain $(VENV)/bin/python
+	@echo "setting up .venv: builds the Rust core and installs what the demo and the tests need (two to ten minutes the first time)"
 	$(UV) pip install -q --python $(PYTHON) -c constraints.txt -e '.[demo,dev]' -e core-rs --reinstall-package omniflow-core
 	@touch $@

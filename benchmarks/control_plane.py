@@ -68,7 +68,7 @@ def compare(cluster: RunningCluster, peer: Peer, pairs: int, jobs: int, in_fligh
                 [each[figure] for each in ours],
                 [each[figure] for each in theirs],
                 unit,
-                at_least=at_least,
+                at_least=at_least if in_flight == IN_FLIGHT else 1.0,
                 less_is_better=figure != "per_second",
             )
         )

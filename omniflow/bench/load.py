@@ -16,9 +16,10 @@ from omniflow.bench.sample import Sample
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came of one job. `first_frame` is on the load's clock."""
+    """What came of one job. `first_frame` and `first_audio` (the first frame of sound) are on the load's clock."""
 
     first_frame: float | None = None
+    first_audio: float | None = None
     audio_seconds: float = 0.0
     jct_s: float | None = None
     failure: str = ""
@@ -115,6 +116,7 @@ async def _run(submit: Submit, number: int, intended: float, clock: Clock) -> Sa
         sent=sent,
         ended=clock.now(),
         first_frame=reply.first_frame,
+        first_audio=reply.first_audio,
         audio_seconds=reply.audio_seconds,
         jct_s=reply.jct_s,
         failure=reply.failure,

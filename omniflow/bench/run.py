@@ -69,19 +69,21 @@ async def run_load(
 def _submitter(client: Client, load: Load, clock: LoopClock) -> Submit:
     async def submit(number: int) -> Reply:
         first_frame: float | None = None
+        first_audio: float | None = None
         seconds = 0.0
         try:
             job = await client.submit(
                 load.flow, load.inputs, parameters=load.parameters or None, deadline=load.deadline_s
             )
             async for frame in job:
-                if first_frame is None:
-                    first_frame = clock.now()
+                now = clock.now()
+                first_frame = now if first_frame is None else first_frame
                 if isinstance(frame.value, Audio):
+                    first_audio = now if first_audio is None else first_audio
                     seconds += frame.value.seconds
         except OmniFlowError as error:
-            return Reply(first_frame, seconds, failure=error.code_name)
-        return Reply(first_frame, seconds, job.report.jct_us / 1e6 if job.report is not None else None)
+            return Reply(first_frame, first_audio, seconds, failure=error.code_name)
+        return Reply(first_frame, first_audio, seconds, job.report.jct_us / 1e6 if job.report is not None else None)
 
     return submit
 

@@ -11,6 +11,7 @@ class Sample:
     sent: float
     ended: float
     first_frame: float | None = None
+    first_audio: float | None = None
     audio_seconds: float = 0.0
     jct_s: float | None = None
     """The job's completion time as the scheduler measured it."""
@@ -26,3 +27,8 @@ class Sample:
     def first_frame_latency(self) -> float | None:
         """From the intended arrival to the first frame."""
         return None if self.first_frame is None else self.first_frame - self.intended
+
+    @property
+    def first_audio_latency(self) -> float | None:
+        """From the intended arrival to the first frame of sound."""
+        return None if self.first_audio is None else self.first_audio - self.intended

@@ -15,13 +15,13 @@ def summarise(samples: Sequence[Sample], duration_s: float) -> Figures:
     """Counts, throughput, and mean, median, std, p95, p99 of each time in ms over the jobs that succeeded.
 
     `e2el`: from intended arrival to last frame; `ttft`: to the first frame; `jct`: the scheduler's own measure;
-    `audio_ttfp` and `audio_rtf` (seconds of work a second of sound) for jobs that gave sound. A distribution of nothing
-    is null. `failed_<code>` counts failures by kind.
+    `audio_ttfp` (to the first sound) and `audio_rtf` (seconds of work a second of sound) for jobs that gave sound. A
+    distribution of nothing is null. `failed_<code>` counts failures by kind.
     """
     good = [sample for sample in samples if not sample.failure]
     spoken = [sample for sample in good if sample.audio_seconds > 0]
     first = [latency for sample in good if (latency := sample.first_frame_latency) is not None]
-    first_sound = [latency for sample in spoken if (latency := sample.first_frame_latency) is not None]
+    first_sound = [latency for sample in spoken if (latency := sample.first_audio_latency) is not None]
     sound = sum(sample.audio_seconds for sample in spoken)
     figures: Figures = {
         "duration": duration_s,

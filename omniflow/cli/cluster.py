@@ -37,18 +37,26 @@ def up(
 
 
 def down(
-    cluster: MaybeClusterFile = None,
+    file: MaybeClusterFile = None,
+    cluster: ClusterOption = None,
+    run: Annotated[Path | None, typer.Option(metavar="DIR", help="The cluster of this run folder.")] = None,
     force: Annotated[bool, typer.Option("--force", help="End everything at once; running jobs are lost.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for running jobs.")] = 120.0,
 ) -> None:
     """End a cluster: workers finish what they run, then everything stops and nothing is left."""
+    import os
+
     from omniflow.cli.consoles import ConsoleObserver, err
     from omniflow.cli.locate import run_of
+    from omniflow.errors import InvalidArgument
     from omniflow.launch import LocalLauncher
 
-    run = run_of(cluster)
-    found = LocalLauncher().stop(run, timeout_s=timeout, force=force, observer=ConsoleObserver())
-    err().print("the cluster has ended" if found else f"no cluster runs on {run}")
+    if len(named := {str(path) for path in (file, cluster, run) if path}) > 1:
+        names = " and ".join(sorted(named))
+        raise InvalidArgument(f"{names} name two clusters", field="--cluster", cure="name one of them")
+    folder = Path(os.path.abspath(run)) if run else run_of(cluster or file)
+    found = LocalLauncher().stop(folder, timeout_s=timeout, force=force, observer=ConsoleObserver())
+    err().print("the cluster has ended" if found else f"no cluster runs on {folder}")
 
 
 def status(cluster: ClusterOption = None, address: AddressOption = None, as_json: JsonOption = False) -> None:

@@ -1,9 +1,17 @@
 """Where text goes: results to standard output, progress to standard error, so that pipes get results alone."""
 
+from contextlib import suppress
 from functools import cache
 
 from rich.console import Console
 from rich.table import Table
+
+
+class _Remarks(Console):
+    """Falls silent when its reader is gone, where rich would end the program."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
 
 
 @cache
@@ -15,7 +23,7 @@ def out() -> Console:
 @cache
 def err() -> Console:
     """Progress and remarks."""
-    return Console(stderr=True, highlight=False)
+    return _Remarks(stderr=True, highlight=False)
 
 
 def plain_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
@@ -32,5 +40,6 @@ class ConsoleObserver:
     """Tells people how a start or a stop gets on."""
 
     def progress(self, text: str) -> None:
-        """One step a line."""
-        err().print(text, markup=False, soft_wrap=True)
+        """One step a line. Where nobody can read it any more (a closed pipe or terminal), start and stop go on."""
+        with suppress(OSError, ValueError):
+            err().print(text, markup=False, soft_wrap=True)

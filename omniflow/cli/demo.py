@@ -31,23 +31,20 @@ def demo(
     """Start the example cluster, ask two questions about a picture, hear the answers, end the cluster."""
     import asyncio
 
-    from omniflow.cli.consoles import ConsoleObserver, err
+    from omniflow.cli.consoles import ConsoleObserver
+    from omniflow.cli.for_a_while import cluster_for_a_while
     from omniflow.cli.outputs import make_output_folder
     from omniflow.config import load_cluster
-    from omniflow.launch import LocalLauncher, run_folder
     from omniflow.types import Image
 
     example = _example()
     image = Image.open(picture or example / "departures.png")
     make_output_folder(output)
     config = _beside_others(load_cluster(example / "cluster.yaml"))
-    launcher, observer = LocalLauncher(), ConsoleObserver()
-    state = launcher.start(config, observer)
-    try:
+    observer = ConsoleObserver()
+    with cluster_for_a_while(config, observer) as state:
         failed = asyncio.run(_ask_all(state.address, image, question or list(_QUESTIONS), output))
-    finally:
-        launcher.stop(run_folder(config), timeout_s=60.0, force=False, observer=observer)
-    err().print("the cluster has ended")
+    observer.progress("the cluster has ended")
     if failed:
         raise typer.Exit(1)
 

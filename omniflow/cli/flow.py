@@ -25,6 +25,9 @@ class Format(enum.StrEnum):
     svg = "svg"
 
 
+_ENDINGS = {".svg": Format.svg, ".mmd": Format.mermaid, ".md": Format.mermaid}
+
+
 @app.command()
 @reports_failures
 def check(
@@ -55,19 +58,21 @@ def check(
 @reports_failures
 def draw(
     target: Target,
-    format: Annotated[Format, typer.Option(help="mermaid: text; svg: a picture.")] = Format.mermaid,
+    format: Annotated[
+        Format, typer.Option(help="mermaid: text; svg: a picture. OUT's ending goes before it.")
+    ] = Format.mermaid,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Where to write it; standard output if absent.")
     ] = None,
 ) -> None:
-    """Draw a flow. The format follows the ending of OUT when that is .svg or .mmd."""
+    """Draw a flow. The format follows the ending of OUT: .svg a picture, .mmd or .md Mermaid text."""
+    if out is not None:
+        format = _format_of(out)
     flows = load_flows(target)
     if len(flows) > 1:
         names = ", ".join(flow.name for flow in flows)
         raise InvalidArgument(f"{target} defines several flows", field=target, cure=f"name one, FILE:NAME, of {names}")
     compiled = flows[0].to_proto()
-    if out is not None:
-        format = {".svg": Format.svg, ".mmd": Format.mermaid}.get(out.suffix, format)
     drawing = svg(compiled) if format is Format.svg else mermaid(compiled)
     if out is None:
         typer.echo(drawing, nl=False)
@@ -79,6 +84,18 @@ def draw(
             f"cannot write {out}: {error.strerror}", field=str(out), cure="give another --out"
         ) from error
     typer.echo(f"wrote {out}")
+
+
+def _format_of(out: Path) -> Format:
+    """By its ending: another one would name a file for what it does not hold."""
+    format = _ENDINGS.get(out.suffix.lower())
+    if format is None:
+        raise InvalidArgument(
+            f"cannot draw into {out}: its ending names no format that `flow draw` writes",
+            field="--out",
+            cure="end its name in .svg for a picture, or in .mmd or .md for Mermaid text",
+        )
+    return format
 
 
 def _as_json(flow: Flow[..., Any], problems: list[Problem]) -> dict[str, Any]:

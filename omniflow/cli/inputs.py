@@ -9,7 +9,12 @@ from typing import Any
 from omniflow.errors import InvalidArgument
 from omniflow.types import AnyRecord, Audio, Image, Kind, Tensor, ValueType, Video
 
-_FROM_FILES = (Kind.IMAGE, Kind.AUDIO, Kind.VIDEO, Kind.TENSOR)
+_FROM_FILES = {
+    Kind.IMAGE: "an image file",
+    Kind.AUDIO: "a sound file",
+    Kind.VIDEO: "a video file",
+    Kind.TENSOR: "an array file (.npy)",
+}
 
 
 def split_assignments(given: Iterable[str], option: str) -> list[tuple[str, str]]:
@@ -61,7 +66,7 @@ def read_value(kind: ValueType, text: str, name: str) -> Any:
     """One frame of `kind` from the command line's text, or from the file that it names."""
     if kind.kind in _FROM_FILES:
         if not text.startswith("@"):
-            raise InvalidArgument(f"wants a file of {kind.frame()}", field=name, cure=f"write {name}=@FILE")
+            raise InvalidArgument(f"wants {_FROM_FILES[kind.kind]}", field=name, cure=f"write {name}=@FILE")
         return _read_media(kind.kind, text[1:], name)
     content = _text(text, name)
     return content if kind.kind is Kind.TEXT else _from_json(kind, _parse(content, kind, name), name)

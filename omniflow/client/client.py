@@ -14,15 +14,16 @@ import grpc.aio
 
 from omniflow.client.address import Dialer, Finder, FixedAddress, LeaderAddress
 from omniflow.client.exchange import FAREWELL_S, Exchange
-from omniflow.client.failures import failure_of, has_error
+from omniflow.client.failures import failure_of, has_error, unknown_flow
 from omniflow.client.job import Job
-from omniflow.client.signature import Compilable, Signature, encode_parameters, encode_untyped
+from omniflow.client.signature import Compilable, Signature, encode_parameters
 from omniflow.client.solo import SoloSubmit
-from omniflow.errors import InternalError, InvalidArgument, OmniFlowError, UnknownFlow
+from omniflow.errors import InternalError, InvalidArgument, OmniFlowError
 from omniflow.v1 import cluster_pb2, job_pb2
 from omniflow.v1.cluster_pb2_grpc import ClusterServiceStub
 from omniflow.v1.flow_pb2 import Flow
 from omniflow.v1.job_pb2_grpc import JobServiceStub
+from omniflow.v1.value_pb2 import Value
 
 log = logging.getLogger(__name__)
 
@@ -106,11 +107,11 @@ class Client:
         overrides a constant of the flow. `deadline`: seconds from arrival. `detach`: the job goes on when this client
         goes. Raises what the job was refused with.
         """
-        signature = await self._signature_for(flow)
+        signature, its_inputs, its_parameters = await self._encoded(flow, inputs or {}, parameters or {})
         request = job_pb2.SubmitRequest(
             flow=flow if isinstance(flow, str) else flow.name,
-            inputs=await self._encoded(flow, signature, inputs or {}),
-            parameters=encode_parameters(parameters, signature) if parameters else None,
+            inputs=its_inputs,
+            parameters=its_parameters,
             priority=priority,
             deadline_ms=_deadline_ms(deadline),
             idempotency_key=idempotency_key or f"{self._key}-{next(self._numbers)}",
@@ -118,7 +119,7 @@ class Client:
             progress=progress,
             detach=detach,
         )
-        if signature is not None and not isinstance(flow, str):
+        if not isinstance(flow, str):
             request.flow_version = signature.version
         job = Job(self, signature)
         if request.ByteSize() > SOLO_BYTES:
@@ -216,34 +217,24 @@ class Client:
             self._signatures[flow, each.version] = self._signatures[flow, b""] = signature
         known = self._signatures.get((flow, version))
         if known is None:
-            names = ", ".join(sorted(each.name for each in await self.flows())) or "none"
-            raise UnknownFlow(
-                f"no flow {flow!r} is registered in that version; registered are: {names}",
-                field="flow",
-                cure="name one of them, or register it: `await client.register_flow(...)`",
-            )
+            raise unknown_flow(flow, [each.name for each in await self.flows()], version=version)
         return known
 
-    async def _signature_for(self, flow: str | Compilable) -> Signature | None:
-        """None when the scheduler does not know the flow: it will refuse the job in its own words."""
+    async def _signature_for(self, flow: str | Compilable) -> Signature:
         if not isinstance(flow, str):
             if flow not in self._registered:
                 version = await self.register_flow(flow)
                 self._registered[flow] = self._signatures[flow.name, version]
             return self._registered[flow]
-        try:
-            return await self.signature_of(flow, b"")
-        except UnknownFlow:
-            return None
+        return await self.signature_of(flow, b"")
 
     async def _encoded(
-        self, flow: str | Compilable, signature: Signature | None, inputs: Mapping[str, Any]
-    ) -> Sequence[job_pb2.Input]:
-        """Inputs that do not fit are tried on the newest version before they are called wrong: it may be new."""
-        if signature is None:
-            return encode_untyped(inputs)
+        self, flow: str | Compilable, inputs: Mapping[str, Any], parameters: Mapping[str, Any]
+    ) -> tuple[Signature, list[job_pb2.Input], dict[str, Value]]:
+        """What does not fit is tried on the newest version before it is called wrong: it may be new."""
+        signature = await self._signature_for(flow)
         try:
-            return signature.encode(inputs)
+            return signature, signature.encode(inputs), encode_parameters(parameters, signature)
         except InvalidArgument:
             if not isinstance(flow, str):
                 raise
@@ -251,7 +242,7 @@ class Client:
             newest = await self.signature_of(flow, b"")
             if newest == signature:
                 raise
-            return newest.encode(inputs)
+            return newest, newest.encode(inputs), encode_parameters(parameters, newest)
 
     async def _submit_alone(self, job: Job, request: job_pb2.SubmitRequest) -> None:
         self._ensure_running()

@@ -1,11 +1,21 @@
 """From a gRPC status to the one exception tree."""
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
 
 import grpc
 import grpc.aio
 
-from omniflow.errors import InternalError, InvalidArgument, OmniFlowError, TooLarge, Unavailable, from_proto
+from omniflow.errors import (
+    InternalError,
+    InvalidArgument,
+    OmniFlowError,
+    TooLarge,
+    Unavailable,
+    UnknownFlow,
+    from_proto,
+)
 from omniflow.v1.error_pb2 import Error
 
 ERROR_METADATA = "omniflow-error-bin"
@@ -58,6 +68,24 @@ def unreachable(address: str, doing: str, cause: str) -> Unavailable:
         cause=cause,
         cure="check that the cluster is up (`omniflow status`) and that the address is right",
         retry_after=1.0,
+    )
+
+
+def unknown_flow(name: str, registered: Iterable[str], *, version: bytes = b"") -> UnknownFlow:
+    """Nothing is registered under that name; or not `version` of it, where the name itself is known."""
+    names = sorted(set(registered))
+    if version and name in names:
+        return UnknownFlow(
+            f"flow {name!r} is registered, but not in version {version.hex()[:12]}",
+            field="flow_version",
+            cure="register that version again, or leave the version out for the newest one",
+        )
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return UnknownFlow(
+        f"no flow is called {name!r}; registered are: {', '.join(names) or 'none'}",
+        field="flow",
+        cure=f"{hint}correct the name, or list the flow's file under `flows` in the cluster file",
     )
 
 

@@ -64,23 +64,18 @@ class Signature:
         ]
 
 
-def encode_untyped(inputs: Mapping[str, Any]) -> list[Input]:
-    """Of a flow that nobody described: the scheduler will say what is wrong."""
-    return [Input(name=name, frames=[encode(value, field=name)]) for name, value in inputs.items() if value is not None]
-
-
-def encode_parameters(parameters: Mapping[str, Any], signature: Signature | None) -> dict[str, Value]:
+def encode_parameters(parameters: Mapping[str, Any], signature: Signature) -> dict[str, Value]:
     """By "node.parameter"; what the flow itself names stands for each of its targets, where none is given by itself.
 
     Raises `InvalidArgument` naming the parameter, also one without a dot that the flow does not have.
     """
-    own = signature.parameters if signature is not None else {}
+    own = signature.parameters
     encoded: dict[str, Value] = {}
     for name, value in parameters.items():
         if name in own:
             made = Value.FromString(encode(value, own[name].type, field=name))
             encoded.update({target: made for target in own[name].targets if target not in parameters})
-        elif signature is not None and "." not in name:
+        elif "." not in name:
             raise InvalidArgument(
                 f"flow {signature.name!r} has no parameter {name!r}",
                 field=name,

@@ -14,7 +14,7 @@ from omniflow.config import ClusterConfig
 from omniflow.launch.errors import LaunchError, NoCluster, StartFailed, StopTimeout
 from omniflow.launch.identity import wait_for_end
 from omniflow.launch.launcher import ClusterState, Observer
-from omniflow.launch.state import RunLock, already_running, read_state, run_folder
+from omniflow.launch.state import RunLock, already_running, down_command, read_state, run_folder
 from omniflow.launch.strays import sweep
 from omniflow.launch.told import write_told
 
@@ -58,7 +58,7 @@ class LocalLauncher:
             if not wait_for_end(state.supervisor, timeout_s):
                 raise StopTimeout(
                     f"cluster '{state.cluster}' is still draining after {timeout_s:g} s",
-                    cure="wait and call `omniflow down` again, or `omniflow down --force` to end it at once",
+                    cure=f"wait and call `{down_command(run)}` again, or with `--force` to end it at once",
                 )
         lock = RunLock(run)
         try:
@@ -74,7 +74,7 @@ class LocalLauncher:
         if not state.supervisor.alive:
             raise NoCluster(
                 f"cluster '{state.cluster}' on {run} has lost its supervisor (pid {state.supervisor.pid})",
-                cure="`omniflow up` starts it anew, `omniflow down` clears up",
+                cure=f"`omniflow up` starts it anew, `{down_command(run)}` clears up",
             )
         return state
 

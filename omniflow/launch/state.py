@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,11 @@ def _is_dying(run: Path) -> bool:
     return state is not None and not state.supervisor.alive and wait_for_end(state.supervisor, timeout_s=5)
 
 
+def down_command(run: Path) -> str:
+    """What to type, in any folder, to end the cluster of this run folder."""
+    return f"omniflow down --run {shlex.quote(str(run))}"
+
+
 def already_running(run: Path) -> AlreadyRunning:
     """The error, with what is known of the cluster that runs there."""
     state = read_state(run)
@@ -75,7 +81,7 @@ def already_running(run: Path) -> AlreadyRunning:
     )
     return AlreadyRunning(
         f"{who} already runs on {run}",
-        cure="end it with `omniflow down`, or give this cluster a folder of its own with `run:` in its file",
+        cure=f"end it with `{down_command(run)}`, or give this cluster a folder of its own with `run:` in its file",
     )
 
 

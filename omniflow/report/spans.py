@@ -53,8 +53,6 @@ def _span(activation: job_pb2.ActivationReport, jct_us: int) -> Span:
     ended = activation.ended_us or max(jct_us, activation.started_us, activation.queued_us)
     first_frame = min(activation.first_frame_us or ended, ended)
     started = min(activation.started_us or first_frame, first_frame)
-    states = job_pb2.NodeProgress.State
-    outcome = "" if activation.state == job_pb2.NodeProgress.DONE else states.Name(activation.state).lower()
     return Span(
         node=activation.node,
         worker=activation.worker or "-",
@@ -64,6 +62,19 @@ def _span(activation: job_pb2.ActivationReport, jct_us: int) -> Span:
         started=started,
         first_frame=first_frame,
         ended=ended,
-        outcome=outcome,
+        outcome=_outcome(activation.state),
         features=dict(activation.features),
     )
+
+
+def _outcome(state: "job_pb2.NodeProgress.State.ValueType") -> str:
+    """A job ends with its last result: what a node had yet to say by then is in no report."""
+    match state:
+        case job_pb2.NodeProgress.DONE:
+            return ""
+        case job_pb2.NodeProgress.FAILED | job_pb2.NodeProgress.LOST:
+            return job_pb2.NodeProgress.State.Name(state).lower()
+        case job_pb2.NodeProgress.STATE_UNSPECIFIED:
+            return "did not run"
+        case _:
+            return "end not reported"

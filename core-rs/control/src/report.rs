@@ -43,8 +43,7 @@ impl Attempt {
         if self.is_over() {
             return false;
         }
-        // 0 stands for "never got so far", and a fast job can be that fast.
-        let at = update.at.since(arrived).max(1);
+        let at = self.time(update.at, arrived);
         let time = match update.state {
             NodeState::Bound | NodeState::Lost => return false,
             NodeState::Queued => &mut self.queued_us,
@@ -65,7 +64,21 @@ impl Attempt {
 
     pub(crate) fn lose(&mut self, now: Micros, arrived: Micros) {
         self.state = NodeState::Lost;
-        self.ended_us = now.since(arrived).max(1);
+        self.ended_us = self.time(now, arrived);
+    }
+
+    /// A step's time on the job's clock. A worker tells how long ago a step was, so two steps told in two messages
+    /// are apart by the messages' delays too: a step is never put before one that it followed.
+    fn time(&self, at: Micros, arrived: Micros) -> u64 {
+        // 0 stands for "never got so far", and a fast job can be that fast.
+        [
+            self.bound_us,
+            self.queued_us,
+            self.started_us,
+            self.first_frame_us,
+        ]
+        .into_iter()
+        .fold(at.since(arrived).max(1), u64::max)
     }
 
     /// Whether it counts no longer.
@@ -74,5 +87,52 @@ impl Attempt {
             self.state,
             NodeState::Done | NodeState::Failed | NodeState::Lost
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::JobId;
+
+    fn update(state: NodeState, at: u64) -> NodeUpdate {
+        NodeUpdate {
+            worker: WorkerId(1),
+            job: JobId(1),
+            node: 0,
+            key: Key::new(&[]),
+            epoch: 1,
+            state,
+            at: Micros(at),
+            features: Vec::new(),
+            fault: None,
+        }
+    }
+
+    #[test]
+    fn steps_told_in_messages_of_unlike_delay_are_never_out_of_order() {
+        let arrived = Micros(1_000);
+        let mut attempt = Attempt {
+            node: 0,
+            key: Key::new(&[]),
+            worker: WorkerId(1),
+            worker_name: "w".into(),
+            epoch: 1,
+            state: NodeState::Bound,
+            bound_us: 50,
+            queued_us: 0,
+            started_us: 0,
+            first_frame_us: 0,
+            ended_us: 0,
+            features: Vec::new(),
+        };
+        // The first message took long, so its step seems later than the one after it.
+        assert!(attempt.advance(&mut update(NodeState::Queued, 1_040), arrived));
+        assert!(attempt.advance(&mut update(NodeState::Started, 1_900), arrived));
+        assert!(attempt.advance(&mut update(NodeState::Done, 1_800), arrived));
+        assert_eq!(
+            (attempt.queued_us, attempt.started_us, attempt.ended_us),
+            (50, 900, 900)
+        );
     }
 }

@@ -280,10 +280,22 @@ fn check_parameter(
     if fits {
         return Ok(());
     }
-    let wanted = wanted.map_or_else(|| "a value".to_owned(), kind_name);
+    let wanted = in_words(wanted);
     let message = format!(
         "parameter {name:?} takes {wanted}, and {} was given",
         kind_name(given)
     );
     invalid(message, format!("give {wanted}"))
+}
+
+/// What one would type for a parameter of the kind.
+fn in_words(kind: Option<v1::Kind>) -> String {
+    match kind {
+        Some(v1::Kind::Real) => "a number such as 0.2".to_owned(),
+        Some(v1::Kind::Integer) => "a whole number such as 3".to_owned(),
+        Some(v1::Kind::Boolean) => "true or false".to_owned(),
+        Some(v1::Kind::List) => "a list such as [\"a\", \"b\"]".to_owned(),
+        Some(kind) => kind_name(kind),
+        None => "a value".to_owned(),
+    }
 }

@@ -213,6 +213,17 @@ fn bad_requests_are_refused_naming_the_field() {
             "{error:?}"
         );
     }
+    let words = v1::value::Kind::Text("hot".to_owned());
+    client.submit(parameter("speak.run.loudness", words));
+    let error = client.refused();
+    assert!(
+        error
+            .message
+            .ends_with("takes a number such as 0.2, and text was given"),
+        "{error:?}"
+    );
+    assert_eq!(error.cure, "give a number such as 0.2");
+
     client.submit(parameter("speak.run.loudness", real()));
     client.accepted();
     assert_eq!(client.rest().1.error, None);

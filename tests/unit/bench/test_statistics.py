@@ -32,9 +32,10 @@ def test_latency_counts_successes_only_and_failures_are_counted_by_kind() -> Non
 
 
 def test_sound_gives_time_to_first_packet_and_real_time_factor() -> None:
-    figures = summarise([_sample(2.0, first_frame=1.5, audio_seconds=4.0), _sample(1.0, first_frame=1.1)], 2.0)
+    spoken = _sample(2.0, first_frame=1.5, first_audio=1.8, audio_seconds=4.0)
+    figures = summarise([spoken, _sample(1.0, first_frame=1.1)], 2.0)
     assert figures["mean_audio_rtf"] == pytest.approx(0.5)
-    assert figures["mean_audio_ttfp_ms"] == pytest.approx(500.0)
+    assert figures["mean_audio_ttfp_ms"] == pytest.approx(800.0)
     assert figures["mean_ttft_ms"] == pytest.approx(300.0)
     assert figures["audio_throughput"] == pytest.approx(2.0)
 

@@ -118,3 +118,38 @@ def test_wrong_use_is_exit_status_2(tmp_path: Path, arguments: list[str], words:
     done = _omniflow(tmp_path, *arguments)
     assert done.returncode == ExitCode.USAGE
     assert words in done.stderr
+
+
+FLOW = """from omniflow import Text, flow
+
+
+@flow
+def louder(text: Text) -> Text:
+    return text
+"""
+
+
+def test_a_drawing_is_never_named_for_what_it_is_not(tmp_path: Path) -> None:
+    (tmp_path / "my_flow.py").write_text(FLOW)
+    done = _omniflow(tmp_path, "flow", "draw", "my_flow.py:louder", "-o", "my.png")
+    assert done.returncode == ExitCode.USAGE
+    assert "cannot draw into my.png" in done.stderr
+    assert ".svg" in done.stderr
+    assert not (tmp_path / "my.png").exists()
+    for name, start in (("my.md", "flowchart"), ("my.SVG", "<svg")):
+        done = _omniflow(tmp_path, "flow", "draw", "my_flow.py:louder", "-o", name)
+        assert done.returncode == ExitCode.OK, done.stderr
+        assert (tmp_path / name).read_text().startswith(start)
+
+
+def test_down_takes_the_cluster_file_as_argument_or_as_option(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "cluster.yaml").write_text("cluster: x\nschedulr: {}\n")
+    for more in (["--cluster", "elsewhere/cluster.yaml"], ["elsewhere/cluster.yaml"]):
+        done = _omniflow(tmp_path, "down", *more)
+        assert done.returncode == ExitCode.USAGE
+        assert "unknown key 'schedulr'" in done.stderr
+    done = _omniflow(tmp_path, "down", "one.yaml", "--cluster", "other.yaml")
+    assert done.returncode == ExitCode.USAGE
+    assert "name two clusters" in done.stderr

@@ -75,6 +75,7 @@ def test_records_and_lists_come_as_json(tmp_path: Path) -> None:
         ({"question": TEXT}, ["question"], "--input", "NAME=VALUE"),
         ({"question": TEXT}, ["question=a", "question=b"], "question", "given twice"),
         ({"question": TEXT}, ["question=@/nowhere"], "question", "cannot read /nowhere"),
+        ({"image": ValueType(Kind.IMAGE)}, ["image=picture.png"], "image", "wants an image file"),
         ({"image": ValueType(Kind.IMAGE)}, ["image=picture.png"], "image", "image=@FILE"),
         ({"image": ValueType(Kind.IMAGE)}, ["image=@/nowhere.png"], "image", "cannot read"),
         ({"array": ValueType(Kind.TENSOR)}, [f"array=@{__file__}"], "array", ".npy"),

@@ -55,6 +55,20 @@ def test_a_second_attempt_shows_what_became_of_the_first() -> None:
     assert text.index("llm-0") < text.index("llm-1")
 
 
+def test_a_node_without_an_end_says_whether_anything_of_it_was_reported() -> None:
+    states = job_pb2.NodeProgress
+    report = job_pb2.Report(
+        jct_us=900,
+        activations=[
+            _activation("never", 0, 0, 0, state=states.STATE_UNSPECIFIED),
+            _activation("late", 100, 300, 0, state=states.FIRST_FRAME),
+        ],
+    )
+    rows = {line.split()[0]: line for line in _text(report).splitlines() if line.strip()}
+    assert rows["never"].rstrip().endswith(" did not run")
+    assert rows["late"].rstrip().endswith(" end not reported")
+
+
 def test_the_timeline_draws_waiting_running_and_streaming_to_scale() -> None:
     lines = report_timeline(REPORT, width=111).splitlines()
     bars = {line.split(" @ ")[0]: line[11:] for line in lines[:3]}

@@ -77,6 +77,26 @@ async def test_a_refusal_is_raised_by_submit_and_the_next_job_runs(scheduler: Sc
         assert (await (await submitted).result())["whole"] == "x"
 
 
+@pytest.mark.parametrize("called", ["ehco", "chain"])
+async def test_an_unknown_flow_is_named_with_those_there_are(scheduler: ScriptedScheduler, called: str) -> None:
+    async with Client(scheduler.address) as client:
+        errors = []
+        for attempt in (client.submit(called, {"text": "x"}), client.signature_of(called, b"")):
+            with pytest.raises(UnknownFlow) as caught:
+                await attempt
+            errors.append(caught.value)
+    assert str(errors[0]) == str(errors[1])
+    assert errors[0].field == "flow"
+    assert errors[0].message == f"no flow is called {called!r}; registered are: echo"
+    assert ("did you mean 'echo'?" in errors[0].cure) is (called == "ehco")
+
+
+async def test_a_flow_that_is_there_in_another_version_is_told_so(scheduler: ScriptedScheduler) -> None:
+    async with Client(scheduler.address) as client:
+        with pytest.raises(UnknownFlow, match="registered, but not in version 09"):
+            await client.signature_of("echo", b"\x09")
+
+
 async def test_a_job_that_failed_raises_its_error_after_its_frames(scheduler: ScriptedScheduler) -> None:
     async with Client(scheduler.address) as client:
         submitted = asyncio.create_task(client.submit("echo", {"text": "x"}))

@@ -47,7 +47,3 @@ def test_a_wrong_one_is_named_before_anything_is_sent() -> None:
     assert "its parameters: words" in caught.value.cure
     with pytest.raises(InvalidArgument, match="wants int, got str"):
         encode_parameters({"words": "seven"}, SIGNATURE)
-
-
-def test_of_a_flow_that_nobody_described_all_is_sent_as_it_is() -> None:
-    assert encode_parameters({"words": 7}, None) == {"words": value_pb2.Value(integer=7)}

@@ -11,11 +11,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from omniflow.client import Client, SyncClient
     from omniflow.errors import OmniFlowError
-    from omniflow.flow import Flow, any_of, flow, given, use
-    from omniflow.types import Audio, Image, Stream, Tensor, Text, Video, record
+    from omniflow.flow import (
+        Flow,
+        any_of,
+        collect,
+        each,
+        flow,
+        given,
+        loop,
+        merge,
+        options,
+        route,
+        unordered,
+        use,
+        zip_streams,
+    )
+    from omniflow.types import Audio, Choice, Choices, Image, Stream, Tensor, Text, Video, record
 
 __all__ = [
     "Audio",
+    "Choice",
+    "Choices",
     "Client",
     "Flow",
     "Image",
@@ -26,10 +42,18 @@ __all__ = [
     "Text",
     "Video",
     "any_of",
+    "collect",
+    "each",
     "flow",
     "given",
+    "loop",
+    "merge",
+    "options",
     "record",
+    "route",
+    "unordered",
     "use",
+    "zip_streams",
 ]
 
 # Names are fetched at first use: every process and every `omniflow --help` imports this package, and few need NumPy,
@@ -37,8 +61,21 @@ __all__ = [
 _HOMES = {
     "omniflow.client": ("Client", "SyncClient"),
     "omniflow.errors": ("OmniFlowError",),
-    "omniflow.flow": ("Flow", "any_of", "given", "use"),
-    "omniflow.types": ("Audio", "Image", "Stream", "Tensor", "Text", "Video", "record"),
+    "omniflow.flow": (
+        "Flow",
+        "any_of",
+        "collect",
+        "each",
+        "given",
+        "loop",
+        "merge",
+        "options",
+        "route",
+        "unordered",
+        "use",
+        "zip_streams",
+    ),
+    "omniflow.types": ("Audio", "Choice", "Choices", "Image", "Stream", "Tensor", "Text", "Video", "record"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -1,5 +1,6 @@
 """The extension module. One section per crate; held to the compiled module by `mypy.stubtest`."""
 
+from os import PathLike
 from typing import Any, Self, final
 
 import numpy as np
@@ -52,7 +53,10 @@ def flow_version(flow: bytes) -> bytes:
 class Hub:
     """Clients and worker links around the job table. All calls but `close` return at once, and release the GIL.
 
-    Raises `InvalidArgument` for an unknown policy, naming the known ones.
+    `journal`: the folder in which accepted jobs survive the process (`kill -9`), of this hub alone; with `journal_fsync`
+    also the machine, at the price of a wait for the disk with every batch. What it holds is back when this returns.
+    Raises `InvalidArgument` for an unknown policy, naming the known ones; `JournalUnusable` for a journal that is damaged,
+    in use, or not to be read or written: which file, where in it, and the cure.
     """
 
     def __new__(
@@ -69,6 +73,8 @@ class Hub:
         client_grace_ms: int = 5_000,
         result_ttl_ms: int = 60_000,
         max_attempts: int = 3,
+        journal: str | PathLike[str] | None = None,
+        journal_fsync: bool = False,
         heartbeat_ms: int = 1_000,
         heartbeat_limit_ms: int = 10_000,
         reconnect_ms: int = 2_000,
@@ -233,6 +239,9 @@ class UnknownWorker(CoreError):
 
 class UnknownClient(CoreError):
     """A client that was never opened, or is closed."""
+
+class JournalUnusable(CoreError):
+    """The scheduler's journal is damaged, in use, or not to be read; the message names the file, the place and the cure."""
 
 class AddressInUse(CoreError):
     """Another living process listens at the address."""

@@ -46,7 +46,7 @@ def check(
             typer.echo(str(BadFlow.of(flow.name, problems)), err=True)
         else:
             compiled = flow.to_proto()
-            roles = ", ".join(dict.fromkeys(node.role for node in compiled.nodes)) or "none"
+            roles = ", ".join(dict.fromkeys(node.role for node in compiled.nodes if node.role)) or "none"
             typer.echo(
                 f"{flow.name}: ok, {len(compiled.nodes)} nodes, roles {roles}, version {compiled.version.hex()[:12]}"
             )

@@ -23,6 +23,7 @@ from omniflow.v1 import cluster_pb2, job_pb2
 from omniflow.v1.cluster_pb2_grpc import ClusterServiceStub
 from omniflow.v1.flow_pb2 import Flow
 from omniflow.v1.job_pb2_grpc import JobServiceStub
+from omniflow.v1.value_pb2 import Value
 
 log = logging.getLogger(__name__)
 
@@ -102,15 +103,15 @@ class Client:
         """Returns once the job is accepted.
 
         `flow`: the name of a registered flow, or a `@flow` function, which is registered first. `inputs`: by name; a
-        list of frames for a stream. `parameters`: "node.parameter" to a value that overrides the flow's own.
-        `deadline`: seconds from arrival. `detach`: the job goes on when this client goes.
-        Raises what the job was refused with.
+        list of frames for a stream. `parameters`: the flow's own by name, and "node.parameter" to a value that
+        overrides a constant of the flow. `deadline`: seconds from arrival. `detach`: the job goes on when this client
+        goes. Raises what the job was refused with.
         """
-        signature = await self._signature_for(flow)
+        signature, its_inputs, its_parameters = await self._encoded(flow, inputs or {}, parameters or {})
         request = job_pb2.SubmitRequest(
             flow=flow if isinstance(flow, str) else flow.name,
-            inputs=await self._encoded(flow, signature, inputs or {}),
-            parameters=encode_parameters(parameters) if parameters else None,
+            inputs=its_inputs,
+            parameters=its_parameters,
             priority=priority,
             deadline_ms=_deadline_ms(deadline),
             idempotency_key=idempotency_key or f"{self._key}-{next(self._numbers)}",
@@ -228,11 +229,12 @@ class Client:
         return await self.signature_of(flow, b"")
 
     async def _encoded(
-        self, flow: str | Compilable, signature: Signature, inputs: Mapping[str, Any]
-    ) -> Sequence[job_pb2.Input]:
-        """Inputs that do not fit are tried on the newest version before they are called wrong: it may be new."""
+        self, flow: str | Compilable, inputs: Mapping[str, Any], parameters: Mapping[str, Any]
+    ) -> tuple[Signature, list[job_pb2.Input], dict[str, Value]]:
+        """What does not fit is tried on the newest version before it is called wrong: it may be new."""
+        signature = await self._signature_for(flow)
         try:
-            return signature.encode(inputs)
+            return signature, signature.encode(inputs), encode_parameters(parameters, signature)
         except InvalidArgument:
             if not isinstance(flow, str):
                 raise
@@ -240,7 +242,7 @@ class Client:
             newest = await self.signature_of(flow, b"")
             if newest == signature:
                 raise
-            return newest.encode(inputs)
+            return newest, newest.encode(inputs), encode_parameters(parameters, newest)
 
     async def _submit_alone(self, job: Job, request: job_pb2.SubmitRequest) -> None:
         self._ensure_running()

@@ -1,7 +1,7 @@
 """What a flow takes and answers, so that values are checked here and results have their types."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from omniflow.errors import InvalidArgument
@@ -21,6 +21,14 @@ class Compilable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of the flow itself: setting it sets `targets`, each "node.parameter"."""
+
+    type: ValueType
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Signature:
     """One version of a flow, from outside."""
 
@@ -28,6 +36,7 @@ class Signature:
     version: bytes
     inputs: Mapping[str, ValueType]
     results: tuple[tuple[str, ValueType], ...]
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
 
     @classmethod
     def of(cls, flow: Flow) -> "Signature":
@@ -36,6 +45,7 @@ class Signature:
             flow.version,
             {port.name: ValueType.from_proto(port.type) for port in flow.inputs},
             tuple(_result(port) for port in flow.results),
+            {each.name: Parameter(ValueType.from_proto(each.type), tuple(each.targets)) for each in flow.parameters},
         )
 
     def encode(self, inputs: Mapping[str, Any]) -> list[Input]:
@@ -54,9 +64,26 @@ class Signature:
         ]
 
 
-def encode_parameters(parameters: Mapping[str, Any]) -> dict[str, Value]:
-    """By "node.parameter"."""
-    return {name: Value.FromString(encode(value, field=name)) for name, value in parameters.items()}
+def encode_parameters(parameters: Mapping[str, Any], signature: Signature) -> dict[str, Value]:
+    """By "node.parameter"; what the flow itself names stands for each of its targets, where none is given by itself.
+
+    Raises `InvalidArgument` naming the parameter, also one without a dot that the flow does not have.
+    """
+    own = signature.parameters
+    encoded: dict[str, Value] = {}
+    for name, value in parameters.items():
+        if name in own:
+            made = Value.FromString(encode(value, own[name].type, field=name))
+            encoded.update({target: made for target in own[name].targets if target not in parameters})
+        elif "." not in name:
+            raise InvalidArgument(
+                f"flow {signature.name!r} has no parameter {name!r}",
+                field=name,
+                cure=f'its parameters: {", ".join(own) or "none"}; a node\'s: "node.parameter"',
+            )
+        else:
+            encoded[name] = Value.FromString(encode(value, field=name))
+    return encoded
 
 
 def _frames(value: Any, kind: ValueType, name: str) -> list[bytes]:

@@ -151,6 +151,10 @@ class SchedulerConfig(_Section):
     policy: Name | None = None
     """How jobs are ordered and placed, e.g. `least-outstanding`."""
     limits: LimitsConfig = LimitsConfig()
+    journal: Path | None = None
+    """Folder in which accepted jobs survive the scheduler's death; by default `journal/` in the run folder."""
+    journal_fsync: bool | None = None
+    """Wait for the disk with every batch of it, so that they survive the machine's death, too."""
     drain_timeout_s: Seconds | None = None
     env: dict[str, str] = Field(default_factory=dict)
 

@@ -143,8 +143,12 @@ def _resolve_paths(config: ClusterConfig, folder: Path) -> ClusterConfig:
     etcd = config.etcd
     if etcd.data is not None:
         etcd = etcd.model_copy(update={"data": _absolute(etcd.data, folder)})
+    scheduler = config.scheduler
+    if scheduler.journal is not None:
+        scheduler = scheduler.model_copy(update={"journal": _absolute(scheduler.journal, folder)})
     return config.model_copy(
         update={
+            "scheduler": scheduler,
             "run": _absolute(config.run, folder) if config.run else None,
             "cache": _absolute(config.cache, folder) if config.cache else None,
             "etcd": etcd,

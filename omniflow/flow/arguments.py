@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Any
 
 from omniflow.errors import InvalidArgument, Source
-from omniflow.flow.symbol import Symbol, view
+from omniflow.flow.admission import admit, settle
+from omniflow.flow.symbol import ParameterSymbol, Symbol, view
 from omniflow.flow.trace import Trace
 from omniflow.roles import MethodSpec, ParameterSpec, PortSpec
+from omniflow.roles.description import bundle_values, is_bundle
 from omniflow.types import Kind, encode
 
 
@@ -39,13 +42,14 @@ class _Binder:
 
     def bind(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Bound:
         given = self._by_name(arguments, named)
-        for name, value in given.items():
+        spread = self._spread(given)
+        for name, value in spread.items():
             port, parameter = self._spec.input(name), self._spec.parameter(name)
             if port is not None:
-                self._feed(port, value)
+                self._feed(port, settle(self._trace, value, self._source))
             elif parameter is not None:
                 self._set(parameter, value)
-        self._missing(given)
+        self._missing(given.keys() | spread.keys())
         if not self._bound.feeds and not self._bound.mistaken:
             self._report(
                 "node-without-input",
@@ -82,6 +86,27 @@ class _Binder:
                 given[name] = value
         return given
 
+    def _spread(self, given: dict[str, Any]) -> dict[str, Any]:
+        """With the fields of each bundle on their own, as `argument.field`."""
+        spread: dict[str, Any] = {}
+        for name, value in given.items():
+            bundle = self._spec.bundles.get(name)
+            if bundle is None:
+                spread[name] = value
+            elif isinstance(made := settle(self._trace, value, self._source), bundle):
+                spread |= {f"{name}.{field}": each for field, each in bundle_values(made).items()}
+            elif isinstance(made, Symbol) and view(made).origin is None:
+                self._bound.mistaken = True
+            else:
+                fields = ", ".join(port.name for port in self._spec.inputs if port.name.startswith(f"{name}."))
+                got = view(made).label if isinstance(made, Symbol) else f"a {type(made).__name__}"
+                self._report(
+                    "wrong-type",
+                    f"`{name}` of `{self._node}` wants a {bundle.__name__}, several values ({fields}), got {got}",
+                    f"pass what a method or flow that returns {bundle.__name__} made, or {bundle.__name__}(...)",
+                )
+        return spread
+
     def _feed(self, port: PortSpec, value: Any) -> None:
         if value is None:
             if port.type.optional:
@@ -89,22 +114,19 @@ class _Binder:
             self._report(
                 "wrong-type", f"`{port.name}` of `{self._node}` wants {port.type}, got None", f"pass {port.type.one}"
             )
-        elif not isinstance(value, Symbol):
+        elif not isinstance(value, Symbol) and not is_bundle(value) and not _holds_symbols(value):
             self._constant(port.name, port, value)
-        elif self._accepts(port, value):
-            self._bound.feeds[port.name] = value
+        else:
+            symbol = admit(self._trace, value, self._source, f"`{port.name}` of `{self._node}`")
+            if symbol is None:
+                self._bound.mistaken = True
+            elif self._accepts(port, symbol):
+                self._bound.feeds[port.name] = symbol
 
     def _accepts(self, port: PortSpec, symbol: Symbol) -> bool:
         seen = view(symbol)
-        if not seen.origins:
+        if seen.origin is None:
             self._bound.mistaken = True
-            return False
-        if seen.trace is not self._trace:
-            self._report(
-                "foreign-symbol",
-                f"{seen.label} belongs to another flow, whose recording is over",
-                f"pass it into `{self._trace.flow}` as an input of its own, or call that flow inside this one",
-            )
             return False
         if seen.type is not None and not port.type.accepts(seen.type):
             self._report(
@@ -118,16 +140,17 @@ class _Binder:
 
     def _conversion(self, port: PortSpec, given_stream: bool) -> str:
         if given_stream and not port.type.stream:
-            return (
-                f"declare `{port.name}` as Stream[...] in the role; `collect` (a stream to a list) is not supported yet"
-            )
+            wanted = "pass collect(...) of it" if port.type.kind is Kind.LIST else "let a role make one value of it"
+            return f"{wanted}; or declare `{port.name}` as Stream[...] in the role"
         if port.type.stream and not given_stream:
             return f"use a method that yields {port.type}, or declare `{port.name}` without Stream[...] in the role"
         return f"pass {port.type.required().one}, or use a role that makes one of it"
 
     def _set(self, parameter: ParameterSpec, value: Any) -> None:
-        if isinstance(value, Symbol):
-            if not view(value).origins:
+        if isinstance(value, ParameterSymbol):
+            self._bind_parameter(parameter, value)
+        elif isinstance(value, Symbol):
+            if view(value).origin is None:
                 self._bound.mistaken = True
                 return
             media = "Text" if parameter.type.kind is Kind.TEXT else "Text or a @record"
@@ -140,6 +163,20 @@ class _Binder:
             )
         elif value is not None or not parameter.type.optional:
             self._constant(parameter.name, parameter, value)
+
+    def _bind_parameter(self, parameter: ParameterSpec, symbol: ParameterSymbol) -> None:
+        """A parameter of the flow: its default is the constant here, until a job says otherwise."""
+        seen = view(symbol)
+        if seen.trace is not self._trace:
+            self._report("foreign-symbol", f"{seen.label} belongs to another flow", "pass it into this flow")
+        elif seen.type is not None and seen.type.required() != parameter.type.required():
+            self._report(
+                "wrong-type",
+                f"`{parameter.name}` of `{self._node}` wants {parameter.type}, and {seen.label} is {seen.type}",
+                f"declare it as {parameter.type} in the flow",
+            )
+        else:
+            self._bound.constants[parameter.name] = symbol
 
     def _constant(self, name: str, target: PortSpec | ParameterSpec, value: Any) -> None:
         if isinstance(target, PortSpec) and target.type.stream:
@@ -156,12 +193,19 @@ class _Binder:
         else:
             self._bound.constants[name] = value
 
-    def _missing(self, given: dict[str, Any]) -> None:
+    def _missing(self, given: Set[str]) -> None:
         if self._bound.mistaken:
             return  # a misspelt argument would be reported twice
         wanted: list[PortSpec | ParameterSpec] = [*self._spec.inputs, *self._spec.parameters]
+        absent = [name for name in self._spec.bundles if name not in given]
+        for name in absent:
+            self._report(
+                "missing-argument",
+                f"`{self._node}` lacks its input `{name}` ({self._spec.bundles[name].__name__})",
+                f"pass `{name}=...`; its signature: {self._signature()}",
+            )
         for each in wanted:
-            if each.required and each.name not in given:
+            if each.required and each.name not in given and each.name.partition(".")[0] not in absent:
                 kind = "input" if isinstance(each, PortSpec) else "parameter"
                 self._report(
                     "missing-argument",
@@ -170,10 +214,18 @@ class _Binder:
                 )
 
     def _signature(self) -> str:
-        shown = [f"{port.name}: {port.type}" for port in self._spec.inputs]
+        bundles = {name: bundle.__name__ for name, bundle in self._spec.bundles.items()}
+        shown = [
+            f"{port.name}: {port.type}" for port in self._spec.inputs if port.name.partition(".")[0] not in bundles
+        ]
+        shown += [f"{name}: {bundle}" for name, bundle in bundles.items()]
         shown += [f"{each.name}: {each.type}" for each in self._spec.parameters]
         return f"{self._spec.name}({', '.join(shown)})"
 
     def _report(self, code: str, message: str, cure: str) -> None:
         self._bound.mistaken = True
         self._trace.problem(code, message, cure, self._source, self._node)
+
+
+def _holds_symbols(value: Any) -> bool:
+    return isinstance(value, list | tuple) and any(isinstance(each, Symbol) for each in value)

@@ -9,13 +9,15 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from omniflow.errors import BadFlow, Problem, Source
 from omniflow.flow import places
-from omniflow.flow.check import check_graph, check_use
+from omniflow.flow.check import check_graph
 from omniflow.flow.compile import compile_flow
+from omniflow.flow.inputs import Inputs
 from omniflow.flow.results import read_results, result_ports
-from omniflow.flow.symbol import Origin, Symbol, SymbolMisused
+from omniflow.flow.symbol import SymbolMisused
 from omniflow.flow.trace import Trace, active
-from omniflow.roles import PortSpec, Role
-from omniflow.types import BadAnnotation, resolve_hints, value_type
+from omniflow.flow.usage import unused, usage_of
+from omniflow.roles import Role
+from omniflow.types import BadAnnotation, resolve_hints
 from omniflow.v1 import flow_pb2
 
 P = ParamSpec("P")
@@ -36,7 +38,8 @@ class Flow(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Inside another flow: records this one's nodes in it."""
-        if active() is None:
+        trace = active()
+        if trace is None:
             problem = Problem(
                 "flow-called",
                 f"`{self.name}` is a flow: calling it here runs nothing",
@@ -44,7 +47,8 @@ class Flow(Generic[P, R]):
                 places.caller(),
             )
             raise BadFlow.of(self.name, [problem])
-        return self.function(*args, **kwargs)
+        with trace.nested(self.name):
+            return self.function(*args, **kwargs)
 
     def to_proto(self) -> flow_pb2.Flow:
         """The compiled graph. Raises `BadFlow`, whose `problems` name every mistake's line and cure."""
@@ -83,20 +87,22 @@ class _Recorder:
         self._name = name
         self._function = function
         self._places = places.places_of(function)
-        self._trace = Trace(name)
+        self._trace = Trace(name, self._places.definition)
 
     def compile(self) -> flow_pb2.Flow:
         hints = self._hints()
-        inputs = self._inputs(hints)
+        inputs = Inputs(self._trace, self._function, self._places, hints)
         ports = result_ports(self._trace, hints.get("return"), "return" in hints, self._places.definition)
         self._stop_if_wrong()
         returned = self._record(inputs)
         self._stop_if_wrong()
         results = read_results(self._trace, ports, returned, self._places.returned)
-        self._trace.problems += check_use(self._trace, results) if not self._trace.problems else []
+        self._stop_if_wrong()
+        usage = usage_of(self._trace, [result.symbol for result in results])
+        self._trace.problems += unused(self._trace, usage)
         self._stop_if_wrong()
         doc = inspect.getdoc(self._function) or ""
-        compiled = compile_flow(self._trace, inputs, results, doc, self._places.definition)
+        compiled = compile_flow(self._trace, inputs.ports, results, usage, doc, self._places.definition)
         self._trace.problems += check_graph(compiled)
         self._stop_if_wrong()
         return compiled
@@ -109,70 +115,12 @@ class _Recorder:
             self._stop_if_wrong()
             raise
 
-    def _inputs(self, hints: dict[str, Any]) -> list[PortSpec]:
-        inputs: list[PortSpec] = []
-        for parameter in inspect.signature(self._function).parameters.values():
-            source = self._places.parameters.get(parameter.name, self._places.definition)
-            port = self._input(parameter, hints, source)
-            if port is None:
-                continue
-            origin = (Origin(None, len(inputs)),)
-            inputs.append(port)
-            self._trace.inputs.append(
-                Symbol(self._trace, origin, port.type, f"input `{port.name}`", source, port.type.optional)
-            )
-        return inputs
-
-    def _input(self, parameter: inspect.Parameter, hints: dict[str, Any], source: Source) -> PortSpec | None:
-        name = parameter.name
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            self._report("bad-input", f"a flow cannot take `*{name}`", "name every input", source)
-        elif name not in hints:
-            self._report(
-                "bad-input", f"input `{name}` has no annotation", f"say what it is, e.g. `{name}: Text`", source
-            )
-        elif parameter.default not in (parameter.empty, None):
-            self._report(
-                "bad-input",
-                f"input `{name}` has a default",
-                "make it optional (`T | None = None`), or give the constant to the role's method in the flow",
-                source,
-            )
-        else:
-            return self._typed_input(parameter, hints[name], source)
-        return None
-
-    def _typed_input(self, parameter: inspect.Parameter, annotation: Any, source: Source) -> PortSpec | None:
-        name = parameter.name
-        try:
-            type_ = value_type(annotation)
-        except BadAnnotation as error:
-            self._report("bad-annotation", f"input `{name}`: {error.message}", error.cure, source)
-            return None
-        if type_.plain:
-            self._report(
-                "bad-input",
-                f"input `{name}` is {type_}, which is for parameters of roles",
-                "write Text for words; give numbers as constants in the flow, which jobs may override by "
-                '"node.parameter"',
-                source,
-            )
-            return None
-        if parameter.default is None and not type_.optional:
-            self._report(
-                "bad-input",
-                f"input `{name}` is None by default but {type_}",
-                f"write `{name}: {type_} | None = None`",
-                source,
-            )
-            return None
-        return PortSpec(name, type_)
-
-    def _record(self, inputs: list[PortSpec]) -> Any:
-        named = {port.name: symbol for port, symbol in zip(inputs, self._trace.inputs, strict=True)}
+    def _record(self, inputs: Inputs) -> Any:
         try:
             with self._trace.recording():
-                return self._function(**named)
+                returned = self._function(**inputs.arguments)
+                self._trace.must_be_in(self._trace.root)
+                return returned
         except SymbolMisused as error:
             if places.runs_inside(error.__traceback__, Role):
                 source = places.raised_at(error.__traceback__, self._function) or self._places.definition

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
 from omniflow.errors import Source
+from omniflow.flow.admission import admit, settle
 from omniflow.flow.compile import Result
+from omniflow.flow.region import Only
 from omniflow.flow.symbol import Symbol, view
 from omniflow.flow.trace import Trace
 from omniflow.roles import PortSpec
-from omniflow.roles.description import output_ports
+from omniflow.roles.description import bundle_values, is_bundle, output_ports
 from omniflow.types import BadAnnotation, is_record, value_type
 
 
@@ -47,28 +50,34 @@ def result_ports(trace: Trace, annotation: Any, annotated: bool, source: Source)
 
 def read_results(trace: Trace, ports: list[PortSpec], returned: Any, source: Source) -> list[Result]:
     """Pairs each port with the symbol returned for it; reports what does not fit."""
-    if len(ports) == 1 and isinstance(returned, Symbol):
-        values: list[Any] = [returned]
-    elif isinstance(returned, tuple):
-        values = list(returned)
-    elif is_record(type(returned)):
-        values = [getattr(returned, each.name) for each in fields(returned)]
-    else:
-        values = [returned]
-    if len(values) != len(ports):
-        names = ", ".join(f"{port.name}: {port.type}" for port in ports)
-        trace.problem(
-            "result-count",
-            f"`{trace.flow}` returns {len(values)} results and declares {len(ports)} ({names})",
-            "return one symbol for each, or correct the annotation",
-            source,
-        )
-        return []
-    return [Result(port, value) for port, value in zip(ports, values, strict=True) if _fits(trace, port, value, source)]
+    with trace.recording():
+        made = settle(trace, returned, source)
+        values = _values(made, ports)
+        if len(values) != len(ports):
+            names = ", ".join(f"{port.name}: {port.type}" for port in ports)
+            trace.problem(
+                "result-count",
+                f"`{trace.flow}` returns {len(values)} results and declares {len(ports)} ({names})",
+                "return one symbol for each, or correct the annotation",
+                source,
+            )
+            return []
+        fitted = [_fitted(trace, port, value, source) for port, value in zip(ports, values, strict=True)]
+    return [Result(port, value) for port, value in zip(ports, fitted, strict=True) if value is not None]
 
 
-def _fits(trace: Trace, port: PortSpec, value: Any, source: Source) -> bool:
-    if not isinstance(value, Symbol):
+def _values(made: Any, ports: list[PortSpec]) -> list[Any]:
+    if is_bundle(made) and [port.name for port in ports] != list(bundle_values(made)) and len(ports) == 1:
+        return [made]  # a whole bundle where one value is declared: said to be so
+    if isinstance(made, tuple):
+        return list(made)
+    if is_record(type(made)):
+        return [getattr(made, each.name) for each in fields(made)]
+    return [made]
+
+
+def _fitted(trace: Trace, port: PortSpec, value: Any, source: Source) -> Symbol | None:
+    if value is None or (not isinstance(value, Symbol | Iterator) and not is_bundle(value)):
         what = "nothing (None)" if value is None else f"a constant ({type(value).__name__})"
         trace.problem(
             "not-a-symbol",
@@ -76,23 +85,12 @@ def _fits(trace: Trace, port: PortSpec, value: Any, source: Source) -> bool:
             "return an input of the flow or a node's result",
             source,
         )
-        return False
-    seen = view(value)
-    if seen.trace is not trace:
-        trace.problem(
-            "foreign-symbol",
-            f"{seen.label} belongs to another flow, whose recording is over",
-            f"compute it inside `{trace.flow}`",
-            source,
-        )
-    elif len(seen.origins) > 1:
-        trace.problem(
-            "any-of-result",
-            f"result `{port.name}` is {seen.label}, but only a role's input can be an any_of",
-            "pass it to a role and return what that makes, or return each alternative as a result of its own",
-            source,
-        )
-    elif seen.type is not None and not port.type.accepts(seen.type):
+        return None
+    symbol = admit(trace, value, source, f"result `{port.name}`")
+    if symbol is None or view(symbol).origin is None:
+        return None
+    seen = view(symbol)
+    if seen.type is not None and not port.type.accepts(seen.type):
         trace.problem(
             "wrong-type",
             f"result `{port.name}` is declared {port.type}, and {seen.label} (line {seen.source.line}) is {seen.type}",
@@ -102,10 +100,16 @@ def _fits(trace: Trace, port: PortSpec, value: Any, source: Source) -> bool:
     elif seen.maybe and not port.type.optional:
         trace.problem(
             "optional-result",
-            f"result `{port.name}` is declared {port.type}, but {seen.label} is missing when an optional input is",
+            f"result `{port.name}` is declared {port.type}, but {seen.label} is missing when {_why(seen.only)}",
             f"declare it as `{port.type} | None`, or pass the optional value to an input that is `T | None`",
             source,
         )
     else:
-        return bool(seen.origins)
-    return False
+        return symbol
+    return None
+
+
+def _why(only: Only) -> str:
+    if not only:
+        return "something optional that it needs is"
+    return f"none of the branches {', '.join(sorted(set().union(*only.values())))} is taken"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Iterable
 from typing import Any, TypeVar, cast
 
 from omniflow.errors import BadFlow, InvalidArgument, Problem, Source
 from omniflow.flow import places
 from omniflow.flow.arguments import bind
-from omniflow.flow.symbol import Origin, Symbol, view
-from omniflow.flow.trace import Trace, TracedNode, active
+from omniflow.flow.settings import NodeSettings
+from omniflow.flow.symbol import view
+from omniflow.flow.trace import RoleNode, active
 from omniflow.roles import BadRole, MethodSpec, Role, RoleSpec, spec_of
 
 R = TypeVar("R", bound=Role)
@@ -56,7 +58,7 @@ class RoleHandle:
         if trace is None:
             raise AttributeError(problem.render())
         trace.problems.append(problem)
-        return mistaken(trace, f"`{self._name}.{name}`", source)
+        return trace.mistaken(f"`{self._name}.{name}`", source)
 
     def _unknown(self, name: str, spec: RoleSpec, source: Source) -> Problem:
         if name in dir(self._role):
@@ -77,9 +79,13 @@ class RoleHandle:
 class MethodHandle:
     """One method of a handle: calling it records a node."""
 
-    def __init__(self, role: str, spec: MethodSpec) -> None:
+    def __init__(self, role: str, spec: MethodSpec, settings: NodeSettings | None = None) -> None:
         self._role = role
         self._spec = spec
+        self._settings = settings or NodeSettings()
+
+    def __repr__(self) -> str:
+        return f"{self._role}.{self._spec.name}"
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         trace, source = active(), places.caller()
@@ -96,46 +102,43 @@ class MethodHandle:
                     )
                 ],
             )
-        name = trace.node_name(self._role, self._spec.name)
+        name = trace.name(call)
         bound = bind(trace, name, self._spec, arguments, named, source)
-        node = TracedNode(name, self._role, self._spec, bound.feeds, bound.constants, source)
-        maybe = not bound.mistaken and may_close(node)
-        index = len(trace.nodes)
-        trace.nodes.append(node)
+        node = RoleNode(
+            name=name,
+            source=source,
+            region=trace.region,
+            role=self._role,
+            spec=self._spec,
+            feeds=bound.feeds,
+            constants=bound.constants,
+            settings=self._settings,
+        )
+        index = trace.add(node)
+        feeds = [(port, bound.feeds[port.name]) for port in self._spec.inputs if port.name in bound.feeds]
+        if not bound.mistaken:
+            trace.place(index, [(symbol, not port.type.optional) for port, symbol in feeds])
+        # A required input that is closed closes all outputs (rule 2).
+        closes = any(view(symbol).maybe and not port.type.optional for port, symbol in feeds)
         several = len(self._spec.outputs) > 1
-        for port, output in enumerate(self._spec.outputs):
+        for output in self._spec.outputs:
             label = f"`{output.name}` of `{name}`" if several else f"the result of `{name}`"
-            closes = maybe or output.type.optional
-            node.outputs.append(Symbol(trace, (Origin(index, port),), output.type, label, source, closes))
+            trace.output(index, output.type, label, maybe=closes or output.type.optional)
         if self._spec.returns is None:
             return node.outputs[0]
         return self._spec.returns(
             **{port.name: symbol for port, symbol in zip(self._spec.outputs, node.outputs, strict=True)}
         )
 
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """Of its inputs, so that a loop may take the method itself for its body."""
+        inputs = {port.name.partition(".")[0] for port in self._spec.inputs}
+        declared = self._spec.signature.parameters.values()
+        return inspect.Signature([parameter for parameter in declared if parameter.name in inputs])
 
-def may_close(node: TracedNode) -> bool:
-    """Whether a required input of the node may be closed, which closes all its outputs (rule 2).
-
-    A choice is required even where the method would take None: it waits for one that comes.
-    """
-    feeds = ((node.spec.input(name), view(symbol)) for name, symbol in node.feeds.items())
-    return any(
-        seen.maybe and port is not None and (not port.type.optional or len(seen.origins) > 1) for port, seen in feeds
-    )
-
-
-def mistaken(trace: Trace, label: str, source: Source) -> Symbol:
-    """A symbol for what a reported mistake would have made: accepted everywhere, so that it's reported once."""
-    return _Mistaken(trace, (), None, label, source, False)
-
-
-class _Mistaken(Symbol):
-    __slots__ = ()
-
-    # A method that does not exist is called nevertheless.
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return self
+    def with_settings(self, settings: NodeSettings) -> MethodHandle:
+        return MethodHandle(self._role, self._spec, settings)
 
 
 def suggestion(name: str, known: Iterable[str], title: str) -> str:

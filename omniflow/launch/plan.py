@@ -63,7 +63,7 @@ def make_plan(config: ClusterConfig) -> Plan:
         etcd = replace(spec, env={**spec.env, **common})
 
     scheduler_file = run / "config" / "scheduler.json"
-    files[scheduler_file] = {**shared, **_scheduler_keys(config, listen)}
+    files[scheduler_file] = {**shared, **_scheduler_keys(config, run, listen)}
     scheduler = ProcessSpec(
         name="scheduler",
         kind=Kind.SCHEDULER,
@@ -101,16 +101,18 @@ def write_files(plan: Plan) -> None:
         write_private(file, json.dumps(content, indent=1))
 
 
-def _scheduler_keys(config: ClusterConfig, listen: str) -> dict[str, Any]:
+def _scheduler_keys(config: ClusterConfig, run: Path, listen: str) -> dict[str, Any]:
     scheduler = config.scheduler
     optional = {
         "advertise": join(scheduler.advertise, split(listen)[1]) if scheduler.advertise else None,
         "policy": scheduler.policy,
         "drain_timeout_s": scheduler.drain_timeout_s,
+        "journal_fsync": scheduler.journal_fsync,
         "log_level": config.log_level,
         **scheduler.limits.model_dump(),
     }
-    return {"name": "scheduler", "listen": listen, **_set(optional)}
+    journal = str(scheduler.journal or run / "journal")
+    return {"name": "scheduler", "listen": listen, "journal": journal, **_set(optional)}
 
 
 def _worker_keys(config: ClusterConfig, worker: WorkerConfig, name: str, socket: Path) -> dict[str, Any]:

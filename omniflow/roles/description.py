@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from omniflow.errors import InvalidArgument
 from omniflow.roles.method import MethodOptions, options_of
 from omniflow.roles.role import Role
-from omniflow.types import BadAnnotation, ValueType, has_stream_field, is_record, resolve_hints, to_message, value_type
+from omniflow.types import (
+    BadAnnotation,
+    Kind,
+    ValueType,
+    has_stream_field,
+    is_record,
+    resolve_hints,
+    to_message,
+    value_type,
+)
 from omniflow.v1 import cluster_pb2, flow_pb2
 
 RESULT = "result"
@@ -55,7 +64,10 @@ class ParameterSpec:
 
 @dataclass(frozen=True, slots=True)
 class MethodSpec:
-    """One method. `outputs` has one port called `RESULT`, or those named by the fields of `returns`, a class."""
+    """One method. `outputs` has one port called `RESULT`, or those named by the fields of `returns`, a class.
+
+    `bundles`: the classes of arguments that are NamedTuples; each of their fields is an input, `argument.field`.
+    """
 
     name: str
     inputs: tuple[PortSpec, ...]
@@ -65,6 +77,7 @@ class MethodSpec:
     returns: type[Any] | None
     options: MethodOptions
     doc: str = ""
+    bundles: dict[str, type[Any]] = field(default_factory=dict)
 
     def input(self, name: str) -> PortSpec | None:
         return next((port for port in self.inputs if port.name == name), None)
@@ -123,17 +136,42 @@ def describe(role: type[Role], name: str | None = None) -> cluster_pb2.RoleInfo:
 
 
 def output_ports(annotation: Any) -> tuple[tuple[PortSpec, ...], type[Any] | None]:
-    """Ports of a return annotation, and the class that names them: a NamedTuple, or a record with a stream in it.
+    """Ports of a return annotation, and the class that names them. Raises `BadAnnotation`."""
+    ports = bundle_ports(annotation)
+    if ports is not None:
+        return ports, annotation
+    return (PortSpec(RESULT, _travelling(value_type(annotation))),), None
+
+
+def bundle_ports(annotation: Any) -> tuple[PortSpec, ...] | None:
+    """One port per field of a bundle: a NamedTuple, or a record with a stream in it. None for anything else.
 
     Raises `BadAnnotation`.
     """
     if is_named_tuple(annotation):
-        hints = resolve_hints(annotation)
-        return tuple(PortSpec(name, value_type(hints[name])) for name in vars(annotation)["_fields"]), annotation
-    if is_record(annotation) and has_stream_field(annotation):
-        hints = resolve_hints(annotation)
-        return tuple(PortSpec(each.name, value_type(hints[each.name])) for each in fields(annotation)), annotation
-    return (PortSpec(RESULT, value_type(annotation)),), None
+        names = vars(annotation)["_fields"]
+    elif is_record(annotation) and has_stream_field(annotation):
+        names = [each.name for each in fields(annotation)]
+    else:
+        return None
+    hints = resolve_hints(annotation)
+    return tuple(PortSpec(name, _travelling(value_type(hints[name]))) for name in names)
+
+
+def is_bundle(value: object) -> bool:
+    """Whether a value is an instance of a bundle."""
+    return is_named_tuple(type(value)) or (is_record(type(value)) and has_stream_field(type(value)))
+
+
+def bundle_values(bundle: Any) -> dict[str, Any]:
+    """The fields of a bundle by name."""
+    names = getattr(type(bundle), "_fields", None) or [each.name for each in fields(bundle)]
+    return {name: getattr(bundle, name) for name in names}
+
+
+def _travelling(type: ValueType) -> ValueType:
+    """A bool that a bundle holds travels, e.g. to say that a loop is over; elsewhere a bool is a parameter."""
+    return replace(type, plain=False) if type.kind is Kind.BOOLEAN else type
 
 
 def is_named_tuple(annotation: Any) -> bool:
@@ -162,9 +200,15 @@ def _method(place: str, name: str, function: Callable[..., Any], options: Method
         raise _bad_role(place, error) from error
     inputs: list[PortSpec] = []
     parameters: list[ParameterSpec] = []
+    bundles: dict[str, type[Any]] = {}
     for parameter in list(signature.parameters.values())[1:]:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise BadRole(f"`{place}` takes `*{parameter.name}`", field=place, cure="name every input and parameter")
+        bundle = _bundle(place, parameter, hints)
+        if bundle is not None:
+            bundles[parameter.name] = hints[parameter.name]
+            inputs += bundle
+            continue
         parsed = _parsed(place, parameter.name, hints)
         if parsed.plain:
             parameters.append(ParameterSpec(parameter.name, parsed, parameter.default))
@@ -183,9 +227,33 @@ def _method(place: str, name: str, function: Callable[..., Any], options: Method
                 field=place,
                 cure="return Text for words, or a @record or NamedTuple of media",
             )
-    return MethodSpec(
-        name, tuple(inputs), outputs, tuple(parameters), signature, returns, options, inspect.getdoc(function) or ""
-    )
+    doc = inspect.getdoc(function) or ""
+    return MethodSpec(name, tuple(inputs), outputs, tuple(parameters), signature, returns, options, doc, bundles)
+
+
+def _bundle(place: str, parameter: inspect.Parameter, hints: dict[str, Any]) -> list[PortSpec] | None:
+    """The ports of an argument that is a bundle; None when it is none."""
+    name = parameter.name
+    try:
+        ports = bundle_ports(hints.get(name))
+    except BadAnnotation as error:
+        raise _bad_role(f"{place}, `{name}`", error) from error
+    if ports is None:
+        return None
+    if parameter.default is not parameter.empty:
+        raise BadRole(
+            f"`{name}` of `{place}` has a default, and {hints[name].__name__} is one port per field",
+            field=place,
+            cure=f"declare the fields of {hints[name].__name__} that may be missing `T | None`",
+        )
+    wrong = next((port for port in ports if port.type.plain), None)
+    if wrong is not None:
+        raise BadRole(
+            f"`{name}.{wrong.name}` of `{place}` is {wrong.type}, which is for parameters",
+            field=place,
+            cure="write Text for words, or a @record that holds the numbers",
+        )
+    return [replace(port, name=f"{name}.{port.name}") for port in ports]
 
 
 def _parsed(place: str, name: str, hints: dict[str, Any]) -> ValueType:

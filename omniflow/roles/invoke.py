@@ -45,6 +45,10 @@ def _arguments(activation: TypedActivation) -> dict[str, Any]:
             arguments[port.name] = activation.stream(port.name)
         else:
             arguments[port.name] = activation.value(port.name)
+    for name, bundle in activation.spec.bundles.items():
+        start = f"{name}."
+        parts = [port for port in arguments if port.startswith(start)]
+        arguments[name] = bundle(**{port.removeprefix(start): arguments.pop(port) for port in parts})
     return arguments
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import omniflow_core as core
 from omniflow.errors import InvalidArgument, OmniFlowError, from_proto
 from omniflow.roles.adapter import TypedActivation, TypedQueue
-from omniflow.roles.description import MethodSpec, RoleSpec, spec_of
+from omniflow.roles.description import MethodSpec, RoleSpec, bundle_values, spec_of
 from omniflow.roles.invoke import invoke
 from omniflow.roles.role import Role
 from omniflow.types import decode, encode
@@ -53,6 +53,9 @@ class MemoryActivation:
         self._fill(arguments)
 
     def _fill(self, arguments: dict[str, Any]) -> None:
+        for bundle in self.spec.bundles.keys() & arguments.keys():
+            values = bundle_values(arguments.pop(bundle))
+            arguments.update({f"{bundle}.{name}": value for name, value in values.items()})
         for name, value in arguments.items():
             port, parameter = self.spec.input(name), self.spec.parameter(name)
             if parameter is not None:

@@ -13,10 +13,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 @dataclass(frozen=True, slots=True)
 class MethodOptions:
     """`deterministic`: the same inputs, parameters and seed give the same frames, so a new attempt may go on where an
-    earlier one stopped; `max_attempts`: 0 for the cluster's default."""
+    earlier one stopped; `max_attempts`: 0 for the cluster's default; `resumable`: its frames carry what a new attempt
+    needs to go on, e.g. token ids."""
 
     deterministic: bool = True
     max_attempts: int = 0
+    resumable: bool = False
 
 
 _OPTIONS: WeakKeyDictionary[Callable[..., Any], MethodOptions] = WeakKeyDictionary()
@@ -25,10 +27,12 @@ _OPTIONS: WeakKeyDictionary[Callable[..., Any], MethodOptions] = WeakKeyDictiona
 @overload
 def method(function: F, /) -> F: ...
 @overload
-def method(*, deterministic: bool = True, max_attempts: int = 0) -> Callable[[F], F]: ...
-def method(function: F | None = None, /, *, deterministic: bool = True, max_attempts: int = 0) -> F | Callable[[F], F]:
+def method(*, deterministic: bool = True, max_attempts: int = 0, resumable: bool = False) -> Callable[[F], F]: ...
+def method(
+    function: F | None = None, /, *, deterministic: bool = True, max_attempts: int = 0, resumable: bool = False
+) -> F | Callable[[F], F]:
     """Publishes a function of a role class to flows: `@method`, or `@method(deterministic=False)`."""
-    options = MethodOptions(deterministic, max_attempts)
+    options = MethodOptions(deterministic, max_attempts, resumable)
 
     def publish(published: F) -> F:
         _OPTIONS[published] = options

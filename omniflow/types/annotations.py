@@ -11,12 +11,13 @@ from typing import Any
 
 from omniflow.errors import InvalidArgument
 from omniflow.types.audio import Audio
+from omniflow.types.choice import ChoiceMark
 from omniflow.types.image import Image
 from omniflow.types.record import is_record
 from omniflow.types.stream import Stream
 from omniflow.types.tensor import Tensor
 from omniflow.types.text import TextMark
-from omniflow.types.value_type import FieldType, Kind, ValueType
+from omniflow.types.value_type import Branches, FieldType, Kind, ValueType
 from omniflow.types.video import Video
 
 _MEDIA: dict[object, Kind] = {Image: Kind.IMAGE, Audio: Kind.AUDIO, Video: Kind.VIDEO, Tensor: Kind.TENSOR}
@@ -66,6 +67,8 @@ def _parse(annotation: Any, inside: tuple[type, ...]) -> ValueType:
     if origin is typing.Annotated:
         if any(isinstance(mark, TextMark) for mark in arguments[1:]):
             return ValueType(Kind.TEXT)
+        if choice := next((mark for mark in arguments[1:] if isinstance(mark, ChoiceMark)), None):
+            return _choice(arguments[0], choice)
         return _parse(arguments[0], inside)
     if origin in (typing.Union, types.UnionType):
         return _union(annotation, arguments, inside)
@@ -111,6 +114,23 @@ def _stream(annotation: Any, arguments: tuple[Any, ...], inside: tuple[type, ...
             cure="use Stream[Text], or a @record that holds the numbers",
         )
     return replace(item, stream=True)
+
+
+def _choice(annotation: Any, mark: ChoiceMark) -> ValueType:
+    named = typing.get_args(annotation)[0] if mark.several else annotation
+    names = typing.get_args(named) if typing.get_origin(named) is typing.Literal else ()
+    word = "Choices" if mark.several else "Choice"
+    if not (named is str or (names and all(isinstance(name, str) for name in names))):
+        raise BadAnnotation(
+            f"`{word}[{_show(named)}]` does not name the branches",
+            cure=f'write {word}[Literal["one", "other"]] with the branches\' names, or {word}[str] for any',
+        )
+    text = ValueType(Kind.TEXT, branches=Branches(tuple(names)))
+    if not mark.several:
+        return text
+    return ValueType(
+        Kind.LIST, item=ValueType(Kind.TEXT), python=frozenset, branches=Branches(tuple(names), several=True)
+    )
 
 
 def _record(annotation: type, inside: tuple[type, ...]) -> ValueType:

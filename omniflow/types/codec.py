@@ -37,7 +37,7 @@ _PYTHON: dict[Kind, tuple[type, ...]] = {
     Kind.BOOLEAN: (bool,),
     Kind.INTEGER: (int,),
     Kind.REAL: (float, int),
-    Kind.LIST: (list, tuple),
+    Kind.LIST: (list, tuple, frozenset, set),
 }
 
 
@@ -79,6 +79,8 @@ def check(value: Any, type: ValueType, *, field: str = "") -> None:
         wrong = not (isinstance(value, AnyRecord) or is_record(value.__class__)) or _record_name(value) != type.record
     else:
         wrong = not isinstance(value, _PYTHON[type.kind]) or (value.__class__ is bool and type.kind is not Kind.BOOLEAN)
+        # A set has no order, so it is a list only where order means nothing: as Choices.
+        wrong = wrong or (isinstance(value, frozenset | set) and type.python is not frozenset)
     if wrong:
         raise InvalidArgument(
             f"wants {type.frame()}, got {value.__class__.__name__}", field=field, cure=f"pass {type.frame().one}"
@@ -119,6 +121,8 @@ def to_message(value: Any, type: ValueType | None = None, *, field: str = "") ->
             return value_pb2.Value(video=value_pb2.Video(data=value.data, format=value.format))
         case Tensor():
             return value_pb2.Value(tensor=value_pb2.Tensor(dtype=value.dtype, shape=value.shape, data=value.data))
+        case set() | frozenset() if type is not None:
+            return to_message(sorted(value, key=str), dataclasses.replace(type, python=None), field=field)
         case list() | tuple():
             item = type.item if type is not None else None
             return value_pb2.Value(
@@ -160,7 +164,7 @@ def from_message(message: value_pb2.Value, type: ValueType | None = None, *, fie
             items = [
                 from_message(each, item, field=f"{field}[{index}]") for index, each in enumerate(message.list.items)
             ]
-            return tuple(items) if type is not None and type.python is tuple else items
+            return type.python(items) if type is not None and type.python is not None else items
         case "record":
             return _record_from_message(message.record, type, field)
         case _:

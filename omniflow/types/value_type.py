@@ -35,11 +35,23 @@ class FieldType:
 
 
 @dataclass(frozen=True, slots=True)
+class Branches:
+    """What a Choice may name: `names`, or anything when there are none; `several`: a set of them, as in Choices."""
+
+    names: tuple[str, ...] = ()
+    several: bool = False
+
+    def __str__(self) -> str:
+        return f"{'Choices' if self.several else 'Choice'}[{' | '.join(self.names) or 'str'}]"
+
+
+@dataclass(frozen=True, slots=True)
 class ValueType:
     """What a port carries or a parameter takes.
 
     `plain`: written with Python's own str, int, float or bool, hence a parameter; `python`: the record class, or
-    `tuple` for a list that is to arrive as one. Both are unknown off the wire and count for nothing in comparisons.
+    `tuple` or `frozenset` for a list that is to arrive as one; `branches`: of a Choice, which travels as Text, or of
+    Choices, a list of Text. These are unknown off the wire and count for nothing in comparisons.
     """
 
     kind: Kind
@@ -50,6 +62,7 @@ class ValueType:
     item: ValueType | None = None
     plain: bool = field(default=False, compare=False)
     python: type | None = field(default=None, compare=False)
+    branches: Branches | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         word = self.word
@@ -60,6 +73,8 @@ class ValueType:
     @property
     def word(self) -> str:
         """What one frame of it is called."""
+        if self.branches is not None:
+            return str(self.branches)
         if self.kind is Kind.RECORD:
             return self.record
         if self.kind is Kind.LIST:
@@ -81,6 +96,14 @@ class ValueType:
     def frame(self) -> ValueType:
         """The type of one frame of it."""
         return replace(self, optional=False, stream=False) if self.optional or self.stream else self
+
+    def streamed(self) -> ValueType:
+        """A stream of frames of this type."""
+        return replace(self, optional=False, stream=True)
+
+    def listed(self) -> ValueType:
+        """A list of frames of this type."""
+        return ValueType(Kind.LIST, item=replace(self.frame(), plain=False))
 
     def accepts(self, given: ValueType) -> bool:
         """Whether an output of type `given` may feed an input of this one.

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from omniflow.v1 import value_pb2 as omniflow_dot_v1_dot_value__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16omniflow/v1/flow.proto\x12\x0bomniflow.v1\x1a\x17omniflow/v1/value.proto\"\xe2\x01\n\x04\x46low\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x0c\x12!\n\x06inputs\x18\x03 \x03(\x0b\x32\x11.omniflow.v1.Port\x12 \n\x05nodes\x18\x04 \x03(\x0b\x32\x11.omniflow.v1.Node\x12 \n\x05\x65\x64ges\x18\x05 \x03(\x0b\x32\x11.omniflow.v1.Edge\x12\"\n\x07results\x18\x06 \x03(\x0b\x32\x11.omniflow.v1.Port\x12\x0b\n\x03\x64oc\x18\x07 \x01(\t\x12#\n\x06source\x18\x08 \x01(\x0b\x32\x13.omniflow.v1.Source\"H\n\x04Port\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1f\n\x04type\x18\x02 \x01(\x0b\x32\x11.omniflow.v1.Type\x12\x11\n\tparameter\x18\x03 \x01(\t\"\xf2\x02\n\x04Node\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x0e\n\x06method\x18\x03 \x01(\t\x12!\n\x06inputs\x18\x04 \x03(\x0b\x32\x11.omniflow.v1.Port\x12\"\n\x07outputs\x18\x05 \x03(\x0b\x32\x11.omniflow.v1.Port\x12)\n\x07trigger\x18\x06 \x03(\x0b\x32\x18.omniflow.v1.Alternative\x12\x35\n\nparameters\x18\x07 \x03(\x0b\x32!.omniflow.v1.Node.ParametersEntry\x12)\n\x07options\x18\x08 \x01(\x0b\x32\x18.omniflow.v1.NodeOptions\x12#\n\x06source\x18\t \x01(\x0b\x32\x13.omniflow.v1.Source\x1a\x45\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.omniflow.v1.Value:\x02\x38\x01\"\x1c\n\x0b\x41lternative\x12\r\n\x05ports\x18\x01 \x03(\r\":\n\x0bNodeOptions\x12\x14\n\x0cmax_attempts\x18\x01 \x01(\r\x12\x15\n\rdeterministic\x18\x02 \x01(\x08\"e\n\x04\x45\x64ge\x12\x1e\n\x04\x66rom\x18\x01 \x01(\x0b\x32\x10.omniflow.v1.End\x12\x1c\n\x02to\x18\x02 \x01(\x0b\x32\x10.omniflow.v1.End\x12\x1f\n\x04type\x18\x03 \x01(\x0b\x32\x11.omniflow.v1.Type\"\x89\x01\n\x03\x45nd\x12%\n\x05place\x18\x01 \x01(\x0e\x32\x16.omniflow.v1.End.Place\x12\x0c\n\x04node\x18\x02 \x01(\r\x12\x0c\n\x04port\x18\x03 \x01(\r\"?\n\x05Place\x12\x15\n\x11PLACE_UNSPECIFIED\x10\x00\x12\t\n\x05INPUT\x10\x01\x12\x08\n\x04NODE\x10\x02\x12\n\n\x06RESULT\x10\x03\"6\n\x06Source\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x0c\n\x04line\x18\x02 \x01(\r\x12\x10\n\x08\x66unction\x18\x03 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16omniflow/v1/flow.proto\x12\x0bomniflow.v1\x1a\x17omniflow/v1/value.proto\"\xb6\x02\n\x04\x46low\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x0c\x12!\n\x06inputs\x18\x03 \x03(\x0b\x32\x11.omniflow.v1.Port\x12 \n\x05nodes\x18\x04 \x03(\x0b\x32\x11.omniflow.v1.Node\x12 \n\x05\x65\x64ges\x18\x05 \x03(\x0b\x32\x11.omniflow.v1.Edge\x12\"\n\x07results\x18\x06 \x03(\x0b\x32\x11.omniflow.v1.Port\x12\x0b\n\x03\x64oc\x18\x07 \x01(\t\x12#\n\x06source\x18\x08 \x01(\x0b\x32\x13.omniflow.v1.Source\x12\"\n\x06scopes\x18\t \x03(\x0b\x32\x12.omniflow.v1.Scope\x12.\n\nparameters\x18\n \x03(\x0b\x32\x1a.omniflow.v1.FlowParameter\"\x81\x01\n\rFlowParameter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1f\n\x04type\x18\x02 \x01(\x0b\x32\x11.omniflow.v1.Type\x12#\n\x07\x64\x65\x66\x61ult\x18\x03 \x01(\x0b\x32\x12.omniflow.v1.Value\x12\x0f\n\x07targets\x18\x04 \x03(\t\x12\x0b\n\x03\x64oc\x18\x05 \x01(\t\"\x8c\x01\n\x05Scope\x12%\n\x04kind\x18\x01 \x01(\x0e\x32\x17.omniflow.v1.Scope.Kind\x12\x0e\n\x06parent\x18\x02 \x01(\r\x12\x0c\n\x04node\x18\x03 \x01(\r\x12\x0c\n\x04name\x18\x04 \x01(\t\"0\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x08\n\x04\x45\x41\x43H\x10\x01\x12\x08\n\x04LOOP\x10\x02\"V\n\x04Port\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1f\n\x04type\x18\x02 \x01(\x0b\x32\x11.omniflow.v1.Type\x12\x11\n\tparameter\x18\x03 \x01(\t\x12\x0c\n\x04gate\x18\x04 \x01(\x08\"\xe2\x05\n\x04Node\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x0e\n\x06method\x18\x03 \x01(\t\x12!\n\x06inputs\x18\x04 \x03(\x0b\x32\x11.omniflow.v1.Port\x12\"\n\x07outputs\x18\x05 \x03(\x0b\x32\x11.omniflow.v1.Port\x12)\n\x07trigger\x18\x06 \x03(\x0b\x32\x18.omniflow.v1.Alternative\x12\x35\n\nparameters\x18\x07 \x03(\x0b\x32!.omniflow.v1.Node.ParametersEntry\x12)\n\x07options\x18\x08 \x01(\x0b\x32\x18.omniflow.v1.NodeOptions\x12#\n\x06source\x18\t \x01(\x0b\x32\x13.omniflow.v1.Source\x12\r\n\x05scope\x18\n \x01(\r\x12!\n\x04\x65\x61\x63h\x18\x0b \x01(\x0b\x32\x11.omniflow.v1.EachH\x00\x12\'\n\x07\x63ollect\x18\x0c \x01(\x0b\x32\x14.omniflow.v1.CollectH\x00\x12\'\n\x07ordered\x18\r \x01(\x0b\x32\x14.omniflow.v1.OrderedH\x00\x12+\n\tunordered\x18\x0e \x01(\x0b\x32\x16.omniflow.v1.UnorderedH\x00\x12\x1f\n\x03zip\x18\x0f \x01(\x0b\x32\x10.omniflow.v1.ZipH\x00\x12#\n\x05merge\x18\x10 \x01(\x0b\x32\x12.omniflow.v1.MergeH\x00\x12#\n\x05route\x18\x11 \x01(\x0b\x32\x12.omniflow.v1.RouteH\x00\x12!\n\x04loop\x18\x12 \x01(\x0b\x32\x11.omniflow.v1.LoopH\x00\x12$\n\x06\x61ny_of\x18\x13 \x01(\x0b\x32\x12.omniflow.v1.AnyOfH\x00\x1a\x45\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.omniflow.v1.Value:\x02\x38\x01\x42\t\n\x07\x63ontrol\"\x15\n\x04\x45\x61\x63h\x12\r\n\x05scope\x18\x01 \x01(\r\"\x18\n\x07\x43ollect\x12\r\n\x05scope\x18\x01 \x01(\r\"\x18\n\x07Ordered\x12\r\n\x05scope\x18\x01 \x01(\r\"\x1a\n\tUnordered\x12\r\n\x05scope\x18\x01 \x01(\r\"\x05\n\x03Zip\"\x07\n\x05Merge\",\n\x05Route\x12\x10\n\x08\x62ranches\x18\x01 \x03(\t\x12\x11\n\texclusive\x18\x02 \x01(\x08\"\x07\n\x05\x41nyOf\"K\n\x04Loop\x12\r\n\x05scope\x18\x01 \x01(\r\x12\x0f\n\x07\x63\x61rried\x18\x02 \x01(\r\x12\x0f\n\x07\x65mitted\x18\x03 \x01(\r\x12\x12\n\nmax_rounds\x18\x04 \x01(\r\"\x1c\n\x0b\x41lternative\x12\r\n\x05ports\x18\x01 \x03(\r\"s\n\x0bNodeOptions\x12\x14\n\x0cmax_attempts\x18\x01 \x01(\r\x12\x15\n\rdeterministic\x18\x02 \x01(\x08\x12\x11\n\tresumable\x18\x03 \x01(\x08\x12\x16\n\x0e\x64\x65\x61\x64line_share\x18\x04 \x01(\x01\x12\x0c\n\x04near\x18\x05 \x03(\r\"e\n\x04\x45\x64ge\x12\x1e\n\x04\x66rom\x18\x01 \x01(\x0b\x32\x10.omniflow.v1.End\x12\x1c\n\x02to\x18\x02 \x01(\x0b\x32\x10.omniflow.v1.End\x12\x1f\n\x04type\x18\x03 \x01(\x0b\x32\x11.omniflow.v1.Type\"\x89\x01\n\x03\x45nd\x12%\n\x05place\x18\x01 \x01(\x0e\x32\x16.omniflow.v1.End.Place\x12\x0c\n\x04node\x18\x02 \x01(\r\x12\x0c\n\x04port\x18\x03 \x01(\r\"?\n\x05Place\x12\x15\n\x11PLACE_UNSPECIFIED\x10\x00\x12\t\n\x05INPUT\x10\x01\x12\x08\n\x04NODE\x10\x02\x12\n\n\x06RESULT\x10\x03\"6\n\x06Source\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x0c\n\x04line\x18\x02 \x01(\r\x12\x10\n\x08\x66unction\x18\x03 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,23 +35,47 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NODE_PARAMETERSENTRY']._loaded_options = None
   _globals['_NODE_PARAMETERSENTRY']._serialized_options = b'8\001'
   _globals['_FLOW']._serialized_start=65
-  _globals['_FLOW']._serialized_end=291
-  _globals['_PORT']._serialized_start=293
-  _globals['_PORT']._serialized_end=365
-  _globals['_NODE']._serialized_start=368
-  _globals['_NODE']._serialized_end=738
-  _globals['_NODE_PARAMETERSENTRY']._serialized_start=669
-  _globals['_NODE_PARAMETERSENTRY']._serialized_end=738
-  _globals['_ALTERNATIVE']._serialized_start=740
-  _globals['_ALTERNATIVE']._serialized_end=768
-  _globals['_NODEOPTIONS']._serialized_start=770
-  _globals['_NODEOPTIONS']._serialized_end=828
-  _globals['_EDGE']._serialized_start=830
-  _globals['_EDGE']._serialized_end=931
-  _globals['_END']._serialized_start=934
-  _globals['_END']._serialized_end=1071
-  _globals['_END_PLACE']._serialized_start=1008
-  _globals['_END_PLACE']._serialized_end=1071
-  _globals['_SOURCE']._serialized_start=1073
-  _globals['_SOURCE']._serialized_end=1127
+  _globals['_FLOW']._serialized_end=375
+  _globals['_FLOWPARAMETER']._serialized_start=378
+  _globals['_FLOWPARAMETER']._serialized_end=507
+  _globals['_SCOPE']._serialized_start=510
+  _globals['_SCOPE']._serialized_end=650
+  _globals['_SCOPE_KIND']._serialized_start=602
+  _globals['_SCOPE_KIND']._serialized_end=650
+  _globals['_PORT']._serialized_start=652
+  _globals['_PORT']._serialized_end=738
+  _globals['_NODE']._serialized_start=741
+  _globals['_NODE']._serialized_end=1479
+  _globals['_NODE_PARAMETERSENTRY']._serialized_start=1399
+  _globals['_NODE_PARAMETERSENTRY']._serialized_end=1468
+  _globals['_EACH']._serialized_start=1481
+  _globals['_EACH']._serialized_end=1502
+  _globals['_COLLECT']._serialized_start=1504
+  _globals['_COLLECT']._serialized_end=1528
+  _globals['_ORDERED']._serialized_start=1530
+  _globals['_ORDERED']._serialized_end=1554
+  _globals['_UNORDERED']._serialized_start=1556
+  _globals['_UNORDERED']._serialized_end=1582
+  _globals['_ZIP']._serialized_start=1584
+  _globals['_ZIP']._serialized_end=1589
+  _globals['_MERGE']._serialized_start=1591
+  _globals['_MERGE']._serialized_end=1598
+  _globals['_ROUTE']._serialized_start=1600
+  _globals['_ROUTE']._serialized_end=1644
+  _globals['_ANYOF']._serialized_start=1646
+  _globals['_ANYOF']._serialized_end=1653
+  _globals['_LOOP']._serialized_start=1655
+  _globals['_LOOP']._serialized_end=1730
+  _globals['_ALTERNATIVE']._serialized_start=1732
+  _globals['_ALTERNATIVE']._serialized_end=1760
+  _globals['_NODEOPTIONS']._serialized_start=1762
+  _globals['_NODEOPTIONS']._serialized_end=1877
+  _globals['_EDGE']._serialized_start=1879
+  _globals['_EDGE']._serialized_end=1980
+  _globals['_END']._serialized_start=1983
+  _globals['_END']._serialized_end=2120
+  _globals['_END_PLACE']._serialized_start=2057
+  _globals['_END_PLACE']._serialized_end=2120
+  _globals['_SOURCE']._serialized_start=2122
+  _globals['_SOURCE']._serialized_end=2176
 # @@protoc_insertion_point(module_scope)

@@ -32,6 +32,8 @@ class Flow(_message.Message):
     RESULTS_FIELD_NUMBER: _builtins.int
     DOC_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
+    SCOPES_FIELD_NUMBER: _builtins.int
+    PARAMETERS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     version: _builtins.bytes
     """Hash of everything but this field, `doc` and the source places: two versions of one name may run side by side."""
@@ -54,6 +56,14 @@ class Flow(_message.Message):
 
     @_builtins.property
     def source(self) -> Global___Source: ...
+    @_builtins.property
+    def scopes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Scope]:
+        """Every `each` and every `loop` makes one. A scope is named by its index here plus one; 0 is the flow itself."""
+
+    @_builtins.property
+    def parameters(self) -> _containers.RepeatedCompositeFieldContainer[Global___FlowParameter]:
+        """What a job may set by one name: whoever submits it sets each of the targets."""
+
     def __init__(
         self,
         *,
@@ -65,14 +75,115 @@ class Flow(_message.Message):
         results: _abc.Iterable[Global___Port] | None = ...,
         doc: _builtins.str = ...,
         source: Global___Source | None = ...,
+        scopes: _abc.Iterable[Global___Scope] | None = ...,
+        parameters: _abc.Iterable[Global___FlowParameter] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["doc", b"doc", "edges", b"edges", "inputs", b"inputs", "name", b"name", "nodes", b"nodes", "results", b"results", "source", b"source", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["doc", b"doc", "edges", b"edges", "inputs", b"inputs", "name", b"name", "nodes", b"nodes", "parameters", b"parameters", "results", b"results", "scopes", b"scopes", "source", b"source", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Flow: _TypeAlias = Flow  # noqa: Y015
+
+@_typing.final
+class FlowParameter(_message.Message):
+    """A constant of the flow that its function names, e.g. `max_tokens`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    TYPE_FIELD_NUMBER: _builtins.int
+    DEFAULT_FIELD_NUMBER: _builtins.int
+    TARGETS_FIELD_NUMBER: _builtins.int
+    DOC_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    doc: _builtins.str
+    @_builtins.property
+    def type(self) -> _value_pb2.Type: ...
+    @_builtins.property
+    def default(self) -> _value_pb2.Value:
+        """already set at the targets"""
+
+    @_builtins.property
+    def targets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """"node.parameter" """
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        type: _value_pb2.Type | None = ...,
+        default: _value_pb2.Value | None = ...,
+        targets: _abc.Iterable[_builtins.str] | None = ...,
+        doc: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["default", b"default", "type", b"type"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["default", b"default", "doc", b"doc", "name", b"name", "targets", b"targets", "type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FlowParameter: _TypeAlias = FlowParameter  # noqa: Y015
+
+@_typing.final
+class Scope(_message.Message):
+    """What runs once for each item of an `each`, or once for each round of a `loop`.
+
+    Every node is in one scope, and so is every port: a node's ports are in the node's scope, except where a control node
+    says "inner": those are in the scope that it makes or closes. A frame's key has one index for each scope around the
+    port that it left, outermost first: () in the flow itself, (3,) in an `each`, (3, 1) in a scope inside that.
+
+    An edge joins two ports of one scope, or leads from an outer scope into an inner one: such a frame matches every key
+    that extends its own, and only one value may do so, never a stream ("collect it first"). Nothing leaves a scope except
+    through the inner ports of `collect`, `ordered`, `unordered` (of an `each`) and `loop`.
+    A node in a scope needs, in each of its alternatives, a port fed from that very scope, which gives it its keys; one
+    that doesn't belongs to the outer scope.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Kind:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _KindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Scope._Kind.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        KIND_UNSPECIFIED: Scope._Kind.ValueType  # 0
+        EACH: Scope._Kind.ValueType  # 1
+        LOOP: Scope._Kind.ValueType  # 2
+
+    class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
+    KIND_UNSPECIFIED: Scope.Kind.ValueType  # 0
+    EACH: Scope.Kind.ValueType  # 1
+    LOOP: Scope.Kind.ValueType  # 2
+
+    KIND_FIELD_NUMBER: _builtins.int
+    PARENT_FIELD_NUMBER: _builtins.int
+    NODE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    kind: Global___Scope.Kind.ValueType
+    parent: _builtins.int
+    """the scope around it, by the same numbers; smaller than its own"""
+    node: _builtins.int
+    """index of the `each` or `loop` node that makes its keys; that node is in `parent`"""
+    name: _builtins.str
+    """for messages, e.g. "page in each" or the loop body's function"""
+    def __init__(
+        self,
+        *,
+        kind: Global___Scope.Kind.ValueType = ...,
+        parent: _builtins.int = ...,
+        node: _builtins.int = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "name", b"name", "node", b"node", "parent", b"parent"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Scope: _TypeAlias = Scope  # noqa: Y015
 
 @_typing.final
 class Port(_message.Message):
@@ -83,9 +194,15 @@ class Port(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     TYPE_FIELD_NUMBER: _builtins.int
     PARAMETER_FIELD_NUMBER: _builtins.int
+    GATE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     parameter: _builtins.str
     """Of a node's input: the method's parameter that it feeds. `any_of(a, b)` gives one parameter several ports."""
+    gate: _builtins.bool
+    """Of a node's input, of any kind of node: an edge from a branch of a `route`. It is in every alternative and feeds no
+    parameter: the node runs only when the branch is taken. Needed at the nodes of a branch that read anything from
+    outside of it (or nothing); those fed by nodes of the branch only are closed with them. Gates stand last.
+    """
     @_builtins.property
     def type(self) -> _value_pb2.Type: ...
     def __init__(
@@ -94,10 +211,11 @@ class Port(_message.Message):
         name: _builtins.str = ...,
         type: _value_pb2.Type | None = ...,
         parameter: _builtins.str = ...,
+        gate: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["type", b"type"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "parameter", b"parameter", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gate", b"gate", "name", b"name", "parameter", b"parameter", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -105,7 +223,7 @@ Global___Port: _TypeAlias = Port  # noqa: Y015
 
 @_typing.final
 class Node(_message.Message):
-    """One use of one role method."""
+    """One use of one role method, or of one control node. A nested flow's nodes stand here like the caller's own."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -139,17 +257,31 @@ class Node(_message.Message):
     PARAMETERS_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
+    SCOPE_FIELD_NUMBER: _builtins.int
+    EACH_FIELD_NUMBER: _builtins.int
+    COLLECT_FIELD_NUMBER: _builtins.int
+    ORDERED_FIELD_NUMBER: _builtins.int
+    UNORDERED_FIELD_NUMBER: _builtins.int
+    ZIP_FIELD_NUMBER: _builtins.int
+    MERGE_FIELD_NUMBER: _builtins.int
+    ROUTE_FIELD_NUMBER: _builtins.int
+    LOOP_FIELD_NUMBER: _builtins.int
+    ANY_OF_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """unique in the flow, e.g. "llm.chat" or "llm.chat#2" """
+    """unique in the flow, e.g. "llm.chat", "llm.chat#2", "collect" or "route#2" """
     role: _builtins.str
+    """empty for a control node"""
     method: _builtins.str
+    """empty for a control node"""
+    scope: _builtins.int
+    """where it runs: a number of Flow.scopes, or 0"""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Port]: ...
     @_builtins.property
     def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Port]: ...
     @_builtins.property
     def trigger(self) -> _containers.RepeatedCompositeFieldContainer[Global___Alternative]:
-        """OR of …"""
+        """OR of …; of a control node: one alternative with all of its ports"""
 
     @_builtins.property
     def parameters(self) -> _containers.MessageMap[_builtins.str, _value_pb2.Value]:
@@ -159,6 +291,24 @@ class Node(_message.Message):
     def options(self) -> Global___NodeOptions: ...
     @_builtins.property
     def source(self) -> Global___Source: ...
+    @_builtins.property
+    def each(self) -> Global___Each: ...
+    @_builtins.property
+    def collect(self) -> Global___Collect: ...
+    @_builtins.property
+    def ordered(self) -> Global___Ordered: ...
+    @_builtins.property
+    def unordered(self) -> Global___Unordered: ...
+    @_builtins.property
+    def zip(self) -> Global___Zip: ...
+    @_builtins.property
+    def merge(self) -> Global___Merge: ...
+    @_builtins.property
+    def route(self) -> Global___Route: ...
+    @_builtins.property
+    def loop(self) -> Global___Loop: ...
+    @_builtins.property
+    def any_of(self) -> Global___AnyOf: ...
     def __init__(
         self,
         *,
@@ -171,14 +321,259 @@ class Node(_message.Message):
         parameters: _abc.Mapping[_builtins.str, _value_pb2.Value] | None = ...,
         options: Global___NodeOptions | None = ...,
         source: Global___Source | None = ...,
+        scope: _builtins.int = ...,
+        each: Global___Each | None = ...,
+        collect: Global___Collect | None = ...,
+        ordered: Global___Ordered | None = ...,
+        unordered: Global___Unordered | None = ...,
+        zip: Global___Zip | None = ...,
+        merge: Global___Merge | None = ...,
+        route: Global___Route | None = ...,
+        loop: Global___Loop | None = ...,
+        any_of: Global___AnyOf | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "source", b"source"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["any_of", b"any_of", "collect", b"collect", "control", b"control", "each", b"each", "loop", b"loop", "merge", b"merge", "options", b"options", "ordered", b"ordered", "route", b"route", "source", b"source", "unordered", b"unordered", "zip", b"zip"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["inputs", b"inputs", "method", b"method", "name", b"name", "options", b"options", "outputs", b"outputs", "parameters", b"parameters", "role", b"role", "source", b"source", "trigger", b"trigger"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["any_of", b"any_of", "collect", b"collect", "control", b"control", "each", b"each", "inputs", b"inputs", "loop", b"loop", "merge", b"merge", "method", b"method", "name", b"name", "options", b"options", "ordered", b"ordered", "outputs", b"outputs", "parameters", b"parameters", "role", b"role", "route", b"route", "scope", b"scope", "source", b"source", "trigger", b"trigger", "unordered", b"unordered", "zip", b"zip"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_control: _TypeAlias = _typing.Literal["each", "collect", "ordered", "unordered", "zip", "merge", "route", "loop", "any_of"]  # noqa: Y015
+    _WhichOneofArgType_control: _TypeAlias = _typing.Literal["control", b"control"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_control) -> _WhichOneofReturnType_control | None: ...
+
+Global___Node: _TypeAlias = Node  # noqa: Y015
+
+@_typing.final
+class Each(_message.Message):
+    """Fan-out: each frame of a stream becomes the one frame of a key of its own. Several streams go in lockstep: key i gets
+    frame i of each of them, and the shortest ends it. Runs where its (first) producer runs.
+      inputs:  n >= 1 streams.
+      outputs: n inner plain ports, of the streams' kinds; then "count", a stream of bool (any name) that never carries a
+               frame: only END(count), or CLOSED. The compiler joins it to "count" of each `collect`, `ordered`,
+               `unordered` of the scope; at least one of those must be there.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    scope: _builtins.int
+    def __init__(
+        self,
+        *,
+        scope: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Node: _TypeAlias = Node  # noqa: Y015
+Global___Each: _TypeAlias = Each  # noqa: Y015
+
+@_typing.final
+class Collect(_message.Message):
+    """Joins a number of values that is known only at run time into a list. Closed keys are left out; none at all gives [];
+    a closed source closes it. Runs where its consumer runs.
+      of an each (scope > 0): inputs: inner plain T (may be optional), then "count"; output: plain list[T].
+      of a stream (scope = 0): input: Stream[T]; output: plain list[T].
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    scope: _builtins.int
+    def __init__(
+        self,
+        *,
+        scope: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Collect: _TypeAlias = Collect  # noqa: Y015
+
+@_typing.final
+class Ordered(_message.Message):
+    """What leaves an `each` without `collect`: a stream in index order, without the closed keys.
+      inputs: inner plain T, then "count"; output: Stream[T].
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    scope: _builtins.int
+    def __init__(
+        self,
+        *,
+        scope: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Ordered: _TypeAlias = Ordered  # noqa: Y015
+
+@_typing.final
+class Unordered(_message.Message):
+    """The same in order of arrival."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    scope: _builtins.int
+    def __init__(
+        self,
+        *,
+        scope: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Unordered: _TypeAlias = Unordered  # noqa: Y015
+
+@_typing.final
+class Zip(_message.Message):
+    """Streams in lockstep: frame i goes out on all outputs once all inputs have theirs; the shortest ends it; one that is
+    closed closes it. Runs where its consumer runs. `each(zip_streams(a, b))` is better written as an `each` of two streams.
+      inputs: n >= 2 streams; outputs: n streams of the same kinds.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Zip: _TypeAlias = Zip  # noqa: Y015
+
+@_typing.final
+class Merge(_message.Message):
+    """All frames of all inputs, numbered by arrival; ends when all have ended; closed inputs are left out, all closed close
+    it. Runs where its consumer runs.
+      inputs: n >= 2 of one kind, streams or plain; output: one stream of that kind.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Merge: _TypeAlias = Merge  # noqa: Y015
+
+@_typing.final
+class Route(_message.Message):
+    """Opens branches. Each output leads to gates (Port.gate) of the branch's nodes: it carries the choice itself when the
+    branch is taken and is CLOSED when it isn't. Runs where its producer runs. An unknown name fails the job: BAD_ROUTE.
+      input: Text when `exclusive` (a `Choice`: exactly one branch), else list[Text] (`Choices`: a set, maybe empty).
+      outputs: one for each branch, of the input's type. What a route makes is an `any_of` over the branches' values (`AnyOf`);
+    of `Choices` a `Merge` of them.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BRANCHES_FIELD_NUMBER: _builtins.int
+    EXCLUSIVE_FIELD_NUMBER: _builtins.int
+    exclusive: _builtins.bool
+    @_builtins.property
+    def branches(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """by output"""
+
+    def __init__(
+        self,
+        *,
+        branches: _abc.Iterable[_builtins.str] | None = ...,
+        exclusive: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["branches", b"branches", "exclusive", b"exclusive"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Route: _TypeAlias = Route  # noqa: Y015
+
+@_typing.final
+class AnyOf(_message.Message):
+    """Whichever comes first, once: the input that fires first wins, the first declared one when several are there at once; the
+    others are drained and their producers told. Closed when all inputs are. It is what a `route` gives its caller (one input
+    per branch), and what `any_of` gives a result, a control node or several consumers; the compiler turns an `any_of` with
+    one consumer, a role's required input, into alternatives of that node instead. With one input and a gate it lends a value
+    from outside to a branch that passes it on unchanged. Runs where its consumer runs.
+      inputs: n >= 1 of one kind, plain or streams; output: one of that kind.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnyOf: _TypeAlias = AnyOf  # noqa: Y015
+
+@_typing.final
+class Loop(_message.Message):
+    """A bounded cycle: the only node that edges may lead back to. Round r has the key (…, r). Runs where its body's first
+    node is bound; nodes of a loop are bound once for all rounds.
+      inputs:  `carried` starts (plain, outer); `carried` nexts (plain, inner: the state for the round after); until
+               (inner, plain bool: whether this was the last round); `emitted` emits (inner, plain: what a round gives out).
+      outputs: `carried` states (plain, inner, required); `carried` finals (plain, outer: the nexts of the last round);
+               `emitted` streams (outer: the emits, in the order of rounds; a closed one is left out).
+    A round is over when until, all nexts and all emits have come or are closed. When until says true, the finals get this
+    round's nexts (CLOSED where they were closed) and the streams end. When until is closed, or says false while a next
+    is closed, the loop ends without a value: finals are CLOSED, and so are streams that carried nothing. When it says
+    false in round `max_rounds` - 1, the job fails: LOOP_LIMIT, naming the loop.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    CARRIED_FIELD_NUMBER: _builtins.int
+    EMITTED_FIELD_NUMBER: _builtins.int
+    MAX_ROUNDS_FIELD_NUMBER: _builtins.int
+    scope: _builtins.int
+    carried: _builtins.int
+    """>= 1"""
+    emitted: _builtins.int
+    max_rounds: _builtins.int
+    """>= 1"""
+    def __init__(
+        self,
+        *,
+        scope: _builtins.int = ...,
+        carried: _builtins.int = ...,
+        emitted: _builtins.int = ...,
+        max_rounds: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["carried", b"carried", "emitted", b"emitted", "max_rounds", b"max_rounds", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Loop: _TypeAlias = Loop  # noqa: Y015
 
 @_typing.final
 class Alternative(_message.Message):
@@ -208,19 +603,33 @@ class NodeOptions(_message.Message):
 
     MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
     DETERMINISTIC_FIELD_NUMBER: _builtins.int
+    RESUMABLE_FIELD_NUMBER: _builtins.int
+    DEADLINE_SHARE_FIELD_NUMBER: _builtins.int
+    NEAR_FIELD_NUMBER: _builtins.int
     max_attempts: _builtins.int
-    """0: the cluster's default"""
+    """attempts before the job fails; 1: at-most-once; 0: the cluster's default"""
     deterministic: _builtins.bool
     """same inputs and seed, same frames"""
+    resumable: _builtins.bool
+    """its frames carry opaque resume state (rule 12)"""
+    deadline_share: _builtins.float
+    """of the job's deadline, for each activation: > 0, <= 1; 0: no limit of its own"""
+    @_builtins.property
+    def near(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """nodes (by index) whose workers are preferred for it, e.g. for what they hold"""
+
     def __init__(
         self,
         *,
         max_attempts: _builtins.int = ...,
         deterministic: _builtins.bool = ...,
+        resumable: _builtins.bool = ...,
+        deadline_share: _builtins.float = ...,
+        near: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deterministic", b"deterministic", "max_attempts", b"max_attempts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_share", b"deadline_share", "deterministic", b"deterministic", "max_attempts", b"max_attempts", "near", b"near", "resumable", b"resumable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -236,7 +645,9 @@ class Edge(_message.Message):
     @_builtins.property
     def to(self) -> Global___End: ...
     @_builtins.property
-    def type(self) -> _value_pb2.Type: ...
+    def type(self) -> _value_pb2.Type:
+        """of the port that it leaves"""
+
     def __init__(
         self,
         *,

@@ -70,7 +70,7 @@ class Value(_message.Message):
     REAL_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     boolean: _builtins.bool
-    """Parameters of a role's method; never a frame on an edge."""
+    """Parameters of a role's method. On an edge only a boolean, and only to `until` of a loop."""
     integer: _builtins.int
     real: _builtins.float
     @_builtins.property

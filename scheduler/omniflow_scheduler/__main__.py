@@ -14,7 +14,7 @@ from omniflow.config import ConfigError
 from omniflow.errors import OmniFlowError
 from omniflow.registry import RegistryUnreachable
 from omniflow_scheduler.config import SchedulerSettings, load_settings
-from omniflow_scheduler.errors import ExitCode, PortInUse
+from omniflow_scheduler.errors import BadJournal, ExitCode, PortInUse
 from omniflow_scheduler.logs import set_up_logging
 from omniflow_scheduler.process import SchedulerProcess
 
@@ -35,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> ExitCode:
         return _run(settings)
     except PortInUse as error:
         return _failed(error, ExitCode.PORT_IN_USE)
+    except BadJournal as error:
+        return _failed(error, ExitCode.BAD_JOURNAL)
     except RegistryUnreachable as error:
         return _failed(error, ExitCode.REGISTRY_UNREACHABLE)
     except OmniFlowError as error:

@@ -50,6 +50,10 @@ class SchedulerSettings(BaseModel):
     """How long an ended job's result is kept for a client that comes back."""
     client_grace_s: Seconds = 5.0
     """How long a job goes on whose client is gone without a word: it may come back to it in that time."""
+    journal: Path | None = None
+    """Folder, of this scheduler alone, in which accepted jobs survive its death; none: they die with it."""
+    journal_fsync: bool = False
+    """Wait for the disk with every batch: what is accepted then survives the machine's death, too."""
     heartbeat_s: Seconds = DEFAULT_HEARTBEAT_S
     heartbeat_limit_s: Seconds = DEFAULT_HEARTBEAT_LIMIT_S
     """A worker that was silent for so long is dead."""

@@ -13,7 +13,15 @@ class ExitCode(IntEnum):
     BAD_CONFIG = 2
     PORT_IN_USE = 3
     REGISTRY_UNREACHABLE = 4
+    BAD_JOURNAL = 5
     STOPPED_AT_ONCE = 130
+
+
+class BadJournal(InvalidArgument):
+    """The journal is damaged, in use, or not to be read: starting without it would lose jobs in silence."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(cause, field="journal", cure="restore the folder, or move it away to start without its jobs")
 
 
 class PortInUse(InvalidArgument):

@@ -8,9 +8,9 @@ import time
 
 from omniflow.errors import InvalidArgument
 from omniflow.registry import Election, Leader, NoLeader, Registry, RegistryUnreachable
-from omniflow_core import CoreError, Hub
+from omniflow_core import CoreError, Hub, JournalUnusable
 from omniflow_scheduler.config import SchedulerSettings
-from omniflow_scheduler.errors import ExitCode
+from omniflow_scheduler.errors import BadJournal, ExitCode
 from omniflow_scheduler.follow import RegistryFollower
 from omniflow_scheduler.outbox import Outbox
 from omniflow_scheduler.server import Edge
@@ -137,6 +137,8 @@ class SchedulerProcess:
 def _make_hub(settings: SchedulerSettings, term: int) -> Hub:
     try:
         return _hub(settings, term)
+    except JournalUnusable as error:
+        raise BadJournal(str(error)) from None
     except CoreError as error:
         cure = "mend it in the scheduler's configuration, e.g. `policy: least-outstanding`"
         raise InvalidArgument(str(error), field="policy", cure=cure) from None
@@ -155,6 +157,8 @@ def _hub(settings: SchedulerSettings, term: int) -> Hub:
         client_grace_ms=_ms(settings.client_grace_s),
         result_ttl_ms=_ms(settings.result_ttl_s),
         max_attempts=settings.max_attempts,
+        journal=settings.journal,
+        journal_fsync=settings.journal_fsync,
         heartbeat_ms=_ms(settings.heartbeat_s),
         heartbeat_limit_ms=_ms(settings.heartbeat_limit_s),
         reconnect_ms=_ms(settings.reconnect_s),

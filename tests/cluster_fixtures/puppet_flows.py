@@ -84,6 +84,11 @@ def streamed(text: Text) -> Text:
 
 
 @flow
+def streamed_out(text: Text) -> Stream[Text]:
+    return third.words(second.echo(first.echo(text)))
+
+
+@flow
 def spoken(text: Text) -> Stream[Text]:
     """Stops after three words."""
     return third.words(first.echo(text), pause=3)

@@ -122,7 +122,8 @@ impl Control {
         }
         self.owned.entry(submission.client).or_default().insert(id);
         let plan = &self.plans[submission.flow.0 as usize];
-        let job = Job::new(id, submission, plan, rank as f64, now, deadline);
+        let mut job = Job::new(id, submission, plan, rank as f64, now, deadline);
+        job.arrival = self.arrivals;
         self.jobs.insert(id, Box::new(job));
         self.timers.insert((deadline, id));
         self.live += 1;

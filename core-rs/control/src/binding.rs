@@ -23,11 +23,9 @@ impl Control {
         let unplaced: Vec<usize> = (0..job.slots.len())
             .filter(|node| job.slots[*node].attempt.is_none())
             .collect();
-        let roles = unplaced.iter().map(|node| plan.nodes[*node].role);
-        if let Some(role) = roles
-            .into_iter()
-            .find(|role| !self.ledger.has_candidate(*role))
-        {
+        let waits = job.held && self.holding;
+        let mut roles = unplaced.iter().map(|node| plan.nodes[*node].role);
+        if let Some(role) = roles.find(|role| waits || !self.ledger.has_candidate(*role)) {
             job.outcome = Outcome::Waiting(role);
             self.waiting
                 .entry(role)

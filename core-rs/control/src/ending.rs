@@ -84,7 +84,10 @@ impl Control {
     }
 
     fn note_pace(&mut self, now: Micros) {
-        let gap = now.since(self.last_end) as f64;
+        let gap = match self.last_end {
+            Micros(0) => 0.0,
+            last => now.since(last) as f64,
+        };
         self.pace_us = if self.pace_us == 0.0 {
             gap
         } else {
@@ -94,7 +97,7 @@ impl Control {
     }
 
     /// Keeps the ended job's record for a while; the oldest goes when there are too many.
-    fn keep(&mut self, id: JobId, now: Micros, effects: &mut Vec<Effect>) {
+    pub(crate) fn keep(&mut self, id: JobId, now: Micros, effects: &mut Vec<Effect>) {
         self.set_timer(id, now.plus_ms(self.limits.result_ttl_ms.max(1)));
         self.ended.push_back(id);
         while self.ended.len() > self.limits.kept_limit {

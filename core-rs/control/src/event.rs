@@ -7,6 +7,7 @@ use omniflow_placement::WorkerId;
 
 use crate::fault::Fault;
 use crate::ids::{ClientId, FlowId, JobId, Micros};
+use crate::report::Attempt;
 
 /// Everything that changes the job table.
 #[derive(Clone, Debug)]
@@ -93,6 +94,10 @@ pub enum Event {
         /// The job.
         job: JobId,
     },
+    /// An earlier life of the scheduler accepted this job.
+    Restore(Box<Restored>),
+    /// Every worker that may hold something of restored jobs has reported, or is dead: they are placed.
+    Resume,
     /// No new jobs from now on; what runs goes on.
     Close,
     /// Time has passed.
@@ -118,6 +123,42 @@ pub struct Submission {
     pub idempotency_key: Arc<str>,
     /// The job goes on when its client is gone.
     pub detach: bool,
+}
+
+/// A job as an earlier life of the scheduler left it.
+#[derive(Clone, Debug)]
+pub struct Restored {
+    /// Its number.
+    pub job: JobId,
+    /// What its client had asked for.
+    pub submission: Submission,
+    /// Its place in every ready queue.
+    pub order: f64,
+    /// How many jobs had arrived before it, and with it.
+    pub arrival: u64,
+    /// When it arrived.
+    pub arrived: Micros,
+    /// When it fails.
+    pub deadline: Micros,
+    /// Higher than every epoch of its earlier attempts.
+    pub first_epoch: u32,
+    /// How it ended, if it had.
+    pub end: Option<RestoredEnd>,
+}
+
+/// How a job ended in an earlier life.
+#[derive(Clone, Debug)]
+pub struct RestoredEnd {
+    /// When.
+    pub at: Micros,
+    /// None: with its result.
+    pub fault: Option<Fault>,
+    /// Every attempt, in order of binding.
+    pub attempts: Vec<Attempt>,
+    /// When its first result frame came.
+    pub first_frame: Option<Micros>,
+    /// When its last one came.
+    pub last_result: Option<Micros>,
 }
 
 /// What became of an activation.

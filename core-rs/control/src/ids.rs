@@ -1,7 +1,6 @@
 //! Numbers of jobs, flows and clients, and the scheduler's clock.
 
 use std::fmt;
-use std::time::Duration;
 
 /// A job, unique over all terms of the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,7 +20,8 @@ pub struct FlowId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
-/// A point on the scheduler's monotonic clock, in microseconds since it started.
+/// A point on the scheduler's clock, in microseconds: monotonic while it lives, and since 1970, so that what its journal
+/// says holds in its next life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Micros(pub u64);
 
@@ -34,10 +34,5 @@ impl Micros {
     /// Microseconds from `earlier` to this; 0 when it is not earlier.
     pub fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
-    }
-
-    /// As a duration since the scheduler started.
-    pub fn as_duration(self) -> Duration {
-        Duration::from_micros(self.0)
     }
 }

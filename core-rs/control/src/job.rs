@@ -55,6 +55,8 @@ pub struct Job {
     pub priority: i32,
     /// Its place in every ready queue: smaller runs sooner.
     pub order: f64,
+    /// How many jobs had arrived before it, and with it.
+    pub arrival: u64,
     /// When it arrived.
     pub arrived: Micros,
     /// When it fails.
@@ -72,14 +74,20 @@ pub struct Job {
     pub(crate) slots: Box<[Slot]>,
     pub(crate) open_results: Box<[bool]>,
     pub(crate) timer: Micros,
-    pub(crate) idempotency_key: Arc<str>,
-    pub(crate) detach: bool,
+    /// Empty: none.
+    pub idempotency_key: Arc<str>,
+    /// It goes on when its client is gone.
+    pub detach: bool,
     pub(crate) owner: Option<ClientId>,
     pub(crate) more_owners: Vec<ClientId>,
     /// Clients that only watch: one of them takes the job over when its owner is lost.
     pub(crate) watchers: Vec<ClientId>,
     /// Its client is lost, and it is cancelled then unless one comes for it.
     pub(crate) orphan_until: Option<Micros>,
+    /// Epochs of an earlier life of the scheduler end here; 0 without one.
+    pub(crate) first_epoch: u32,
+    /// Restored, and not to be placed before the workers have reported.
+    pub(crate) held: bool,
 }
 
 impl Job {
@@ -113,6 +121,9 @@ impl Job {
             more_owners: Vec::new(),
             watchers: Vec::new(),
             orphan_until: None,
+            arrival: 0,
+            first_epoch: 0,
+            held: false,
         }
     }
 
@@ -164,6 +175,11 @@ impl Job {
     /// The epoch of a node's latest attempt; 0 before the first.
     pub fn epoch(&self, node: u32) -> u32 {
         self.slots.get(node as usize).map_or(0, |slot| slot.epoch)
+    }
+
+    /// Attempts of a node in this life of the scheduler.
+    pub(crate) fn tries(&self, node: usize) -> u32 {
+        self.slots[node].epoch - self.first_epoch
     }
 
     /// Milliseconds to its deadline.

@@ -6,7 +6,8 @@
 //! - `admission`: why a job is taken or refused. `binding`: why a node went to a worker.
 //! - `progress`: what events of activations and results change. `ending`: what happens when a job is over.
 //! - `clients`: to whom a job belongs, and what becomes of it when they go.
-//! - `recovery`: what happens when a worker dies. `deadlines`: what happens as time passes.
+//! - `recovery`: what happens when a worker dies. `restoring`: jobs of an earlier life of the scheduler.
+//! - `deadlines`: what happens as time passes.
 //! - `fault`: every error that a job can end in, with its cure.
 
 mod admission;
@@ -25,13 +26,15 @@ mod plan;
 mod progress;
 mod recovery;
 mod report;
+mod restoring;
 mod table;
 
 pub use effect::{Bind, Effect};
-pub use event::{Event, NodeState, NodeUpdate, Submission};
+pub use event::{Event, NodeState, NodeUpdate, Restored, RestoredEnd, Submission};
 pub use fault::{Code, Fault, key};
 pub use fleet::{WorkerState, WorkerView};
 pub use ids::{ClientId, FlowId, JobId, Micros};
 pub use job::{Job, Outcome};
 pub use report::Attempt;
+pub use restoring::NOBODY;
 pub use table::{Control, Counters, Limits};

@@ -53,8 +53,8 @@ impl Plan {
                     matches!(edge.from, Origin::Input { .. })
                         && matches!(edge.to, Destination::Node { node, .. } if node.index() == index)
                 }),
-                deterministic: node.deterministic,
-                max_attempts: node.max_attempts,
+                deterministic: node.options.deterministic,
+                max_attempts: node.options.max_attempts,
             }
         });
         let nodes = nodes.collect();

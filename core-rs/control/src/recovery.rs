@@ -65,10 +65,10 @@ impl Control {
         let spent = lost
             .iter()
             .copied()
-            .find(|node| job.slots[*node].epoch >= self.attempts_allowed(plan, *node));
+            .find(|node| job.tries(*node) >= self.attempts_allowed(plan, *node));
         if let Some(node) = spent {
             let worker = job.current(node).map_or("", |attempt| &attempt.worker_name);
-            let fault = Fault::worker_lost(plan.name(node), worker, job.slots[node].epoch, cause);
+            let fault = Fault::worker_lost(plan.name(node), worker, job.tries(node), cause);
             self.mark_lost(id, &lost, now, effects);
             self.fail(id, Arc::new(fault), now, effects);
         } else if !again.is_empty() {

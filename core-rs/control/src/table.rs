@@ -89,6 +89,8 @@ pub struct Control {
     pub(crate) pace_us: f64,
     pub(crate) last_end: Micros,
     pub(crate) closed: bool,
+    /// Restored jobs are not placed yet.
+    pub(crate) holding: bool,
 }
 
 impl Control {
@@ -115,6 +117,7 @@ impl Control {
             pace_us: 0.0,
             last_end: Micros(0),
             closed: false,
+            holding: false,
         }
     }
 
@@ -153,6 +156,8 @@ impl Control {
             Event::ClientGone(client) => self.client_gone(client, now, effects),
             Event::ClientLost(client) => self.client_lost(client, now),
             Event::Forget { job } => self.forget_ended(job, effects),
+            Event::Restore(restored) => self.restore(*restored, now, effects),
+            Event::Resume => self.resume(now, effects),
             Event::Close => self.closed = true,
             Event::Tick => self.tick(now, effects),
         }

@@ -29,7 +29,7 @@ impl Table {
         let mut spec = common::flow("flow", nodes).spec().clone();
         drawn
             .iter()
-            .for_each(|node| spec.nodes[*node].deterministic = false);
+            .for_each(|node| spec.nodes[*node].options.deterministic = false);
         let mut control = Control::new(Limits::default(), policy("round-robin").unwrap(), 1);
         control.add_flow(Arc::new(Graph::new(spec).unwrap()));
         let mut table = Self {

@@ -1,6 +1,7 @@
 //! What a driver or a peer did wrong.
 
-use crate::ids::{EdgeId, Key, NodeId, PortIx};
+use crate::ids::{EdgeId, NodeId, PortIx};
+use crate::key::Key;
 
 /// A call that breaks the resolver's contract. The resolver is as before the call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +29,16 @@ pub enum ResolverError {
         current: u32,
         /// The epoch that was given.
         asked: u32,
+    },
+    /// A control node, which runs at the side of a role node, or a key that is no bind's.
+    #[error("node {} is not bound by key {key}: its binds have keys of {depth} indices, and only role nodes are bound; see Graph::bind_key", .node.0)]
+    NotBound {
+        /// Which node.
+        node: NodeId,
+        /// For which key.
+        key: Key,
+        /// How many indices its binds have.
+        depth: usize,
     },
     /// The node has no running activation here for the key.
     #[error("node {} has no running activation for key {key}; it was not started here, has finished, or moved", .node.0)]

@@ -3,10 +3,11 @@
 use omniflow_wire::v1;
 
 use crate::graph::Graph;
-use crate::ids::{EdgeId, NodeId, PortIx};
+use crate::ids::{EdgeId, NodeId, PortIx, ScopeId};
 use crate::problem::{Problem, ProblemCode};
 use crate::spec::{
-    Destination, EdgeSpec, GraphSpec, NodeKind, NodeSpec, Origin, PortSpec, SourcePlace,
+    Destination, EdgeSpec, GraphSpec, NodeKind, NodeOptions, NodeSpec, Origin, PortSpec, ScopeSpec,
+    SourcePlace,
 };
 use crate::value_type::{ValueKind, ValueType};
 
@@ -25,6 +26,7 @@ pub fn spec(flow: &v1::Flow) -> Result<GraphSpec, Vec<Problem>> {
         nodes: conversion.nodes(&flow.nodes),
         edges: conversion.edges(&flow.edges),
         results: conversion.ports("the flow's result", &flow.results),
+        scopes: conversion.scopes(&flow.scopes),
     };
     if conversion.problems.is_empty() {
         Ok(spec)
@@ -63,21 +65,32 @@ impl Conversion {
         converted
     }
 
+    fn scopes(&mut self, scopes: &[v1::Scope]) -> Vec<ScopeSpec> {
+        let scope = |scope: &v1::Scope| {
+            if scope.kind() == v1::scope::Kind::Unspecified {
+                self.broken(format!("scope `{}` is of an unknown kind", scope.name));
+            }
+            ScopeSpec {
+                name: scope.name.clone(),
+                parent: ScopeId(scope.parent),
+                node: NodeId(scope.node),
+                is_loop: scope.kind() == v1::scope::Kind::Loop,
+            }
+        };
+        scopes.iter().map(scope).collect()
+    }
+
     fn node(&mut self, node: &v1::Node) -> NodeSpec {
-        let options = node.options.unwrap_or_default();
         let ports =
             |alternative: &v1::Alternative| alternative.ports.iter().copied().map(PortIx).collect();
         NodeSpec {
             name: node.name.clone(),
-            kind: NodeKind::Role {
-                role: node.role.clone(),
-                method: node.method.clone(),
-            },
+            scope: ScopeId(node.scope),
+            kind: kind(node),
             inputs: self.ports(&format!("{}'s input", node.name), &node.inputs),
             outputs: self.ports(&format!("{}'s output", node.name), &node.outputs),
             trigger: node.trigger.iter().map(ports).collect(),
-            max_attempts: options.max_attempts,
-            deterministic: options.deterministic,
+            options: options(node.options.as_ref()),
             source: node.source.as_ref().map(|source| SourcePlace {
                 file: source.file.clone(),
                 line: source.line,
@@ -100,6 +113,7 @@ impl Conversion {
             name: port.name.clone(),
             value_type,
             parameter: port.parameter.clone(),
+            gate: port.gate,
         })
     }
 
@@ -175,6 +189,54 @@ impl Conversion {
     }
 }
 
+fn kind(node: &v1::Node) -> NodeKind {
+    use v1::node::Control;
+    match &node.control {
+        None => NodeKind::Role {
+            role: node.role.clone(),
+            method: node.method.clone(),
+        },
+        Some(Control::Each(each)) => NodeKind::Each {
+            scope: ScopeId(each.scope),
+        },
+        Some(Control::Collect(collect)) => NodeKind::Collect {
+            scope: ScopeId(collect.scope),
+        },
+        Some(Control::Ordered(ordered)) => NodeKind::Ordered {
+            scope: ScopeId(ordered.scope),
+        },
+        Some(Control::Unordered(unordered)) => NodeKind::Unordered {
+            scope: ScopeId(unordered.scope),
+        },
+        Some(Control::Zip(_)) => NodeKind::Zip,
+        Some(Control::Merge(_)) => NodeKind::Merge,
+        Some(Control::AnyOf(_)) => NodeKind::AnyOf,
+        Some(Control::Route(route)) => NodeKind::Route {
+            branches: route.branches.clone(),
+            exclusive: route.exclusive,
+        },
+        Some(Control::Loop(cycle)) => NodeKind::Loop {
+            scope: ScopeId(cycle.scope),
+            carried: cycle.carried,
+            emitted: cycle.emitted,
+            max_rounds: cycle.max_rounds,
+        },
+    }
+}
+
+fn options(options: Option<&v1::NodeOptions>) -> NodeOptions {
+    let Some(options) = options else {
+        return NodeOptions::default();
+    };
+    NodeOptions {
+        max_attempts: options.max_attempts,
+        deterministic: options.deterministic,
+        resumable: options.resumable,
+        deadline_share: options.deadline_share,
+        near: options.near.iter().copied().map(NodeId).collect(),
+    }
+}
+
 fn origin(end: v1::End) -> Option<Origin> {
     match end.place() {
         v1::end::Place::Input => Some(Origin::Input {
@@ -217,7 +279,7 @@ mod tests {
         v1::Port {
             name: name.into(),
             r#type: text(stream),
-            parameter: String::new(),
+            ..Default::default()
         }
     }
 
@@ -244,6 +306,7 @@ mod tests {
                 options: Some(v1::NodeOptions {
                     max_attempts: 2,
                     deterministic: true,
+                    ..Default::default()
                 }),
                 ..Default::default()
             }],
@@ -275,7 +338,8 @@ mod tests {
                 method: "shout".into()
             }
         );
-        assert_eq!((node.max_attempts, node.deterministic), (2, true));
+        let options = &node.options;
+        assert_eq!((options.max_attempts, options.deterministic), (2, true));
         assert_eq!(graph.edge_into(NodeId(0), PortIx(0)), Some(EdgeId(0)));
         assert_eq!(graph.edges_into_result(PortIx(0)), [EdgeId(1)]);
     }

@@ -1,16 +1,20 @@
 //! A graph that can work: what resolvers run.
 
-use crate::ids::{EdgeId, NodeId, PortIx};
+use crate::ids::{EdgeId, NodeId, PortIx, ScopeId};
+use crate::item::Item;
+use crate::key::Key;
+use crate::layout::{Home, Layout, Reader};
 use crate::problem::Problem;
 use crate::spec::{Destination, EdgeSpec, GraphSpec, NodeSpec, Origin, PortSpec};
 use crate::validate;
 
 /// A validated graph: every index in it names something, every input port of a node is fed by exactly one edge, every
-/// result by at least one, and there is no cycle.
+/// result by at least one, no cycle is without a bound, and nothing leaves a scope but through a node that closes it.
 #[derive(Debug)]
 pub struct Graph {
     spec: GraphSpec,
     wiring: Wiring,
+    layout: Layout,
     order: Vec<NodeId>,
 }
 
@@ -66,10 +70,15 @@ impl Wiring {
 impl Graph {
     /// Validates a flow. The problems come in node order; they are what `omniflow flow check` shows.
     pub fn new(spec: GraphSpec) -> Result<Self, Vec<Problem>> {
-        let validate::Checked { wiring, order } = validate::validate(&spec)?;
+        let validate::Checked {
+            wiring,
+            layout,
+            order,
+        } = validate::validate(&spec)?;
         Ok(Self {
             spec,
             wiring,
+            layout,
             order,
         })
     }
@@ -135,8 +144,84 @@ impl Graph {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// All nodes, each after those that feed it.
+    /// All nodes, each after those that feed it; a `loop` after what starts it, and its body after the loop.
     pub fn order(&self) -> &[NodeId] {
         &self.order
+    }
+
+    /// At whose side a node runs (rule 7). Role nodes are bound; control nodes are hosted by resolvers themselves, where
+    /// their home is.
+    pub fn home(&self, node: NodeId) -> Home {
+        match node.index() < self.spec.nodes.len() {
+            true => self.layout.home(node),
+            false => Home::Scheduler,
+        }
+    }
+
+    /// The control nodes that run at the side of a role node: they start again when it does.
+    pub fn companions(&self, node: NodeId) -> &[NodeId] {
+        match node.index() < self.spec.nodes.len() {
+            true => self.layout.companions(node),
+            false => &[],
+        }
+    }
+
+    /// What a bind of a node names for a key: its fan-out indices. Rounds are left out, for nodes of a loop are bound
+    /// once for all of them.
+    pub fn bind_key(&self, node: NodeId, key: &Key) -> Key {
+        match self.spec.nodes.get(node.index()) {
+            Some(spec) => self.layout.bind_key(spec.scope, key).0,
+            None => key.clone(),
+        }
+    }
+
+    /// How many indices the bind keys of a node have: 0, it is bound once for the job.
+    pub fn bind_depth(&self, node: NodeId) -> usize {
+        let Some(spec) = self.spec.nodes.get(node.index()) else {
+            return 0;
+        };
+        let around = self.layout.around(spec.scope);
+        around
+            .iter()
+            .filter(|scope| !self.scopes(**scope).is_loop)
+            .count()
+    }
+
+    /// Who takes what is sent on an edge for a key. `None` for an edge that does not exist.
+    pub fn reader(&self, edge: EdgeId, key: &Key) -> Option<Reader> {
+        let Destination::Node { node, port } = self.edge(edge)?.to else {
+            return Some(Reader::Scheduler);
+        };
+        let spec = &self.spec.nodes[node.index()];
+        let outer = key.prefix(self.layout.depth(spec.scope));
+        let inner = spec.input_scope(port) != spec.scope;
+        let Home::Node(home) = self.layout.home(node) else {
+            return Some(Reader::Scheduler);
+        };
+        let run = if inner { &outer } else { key };
+        let scope = self.spec.nodes[home.index()].scope;
+        Some(match self.layout.bind_key(scope, run) {
+            (key, true) => Reader::One(home, key),
+            (key, false) => Reader::Every(home, key),
+        })
+    }
+
+    /// Whether it goes to the scheduler while its reader is not bound (rule 7): CLOSED, and what opens a gate. Frames wait.
+    pub fn is_mark<P>(&self, edge: EdgeId, item: &Item<P>) -> bool {
+        let to_gate = self.edge(edge).is_some_and(|edge| match edge.to {
+            Destination::Node { node, port } => {
+                self.spec.nodes[node.index()].inputs[port.index()].gate
+            }
+            Destination::Result { .. } => false,
+        });
+        to_gate || matches!(item, Item::Closed)
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn scopes(&self, scope: ScopeId) -> &crate::spec::ScopeSpec {
+        &self.spec.scopes[scope.index() - 1]
     }
 }

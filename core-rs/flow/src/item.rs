@@ -1,30 +1,5 @@
 //! What travels on an edge.
 
-use std::hash::Hasher;
-
-use bytes::Bytes;
-use rustc_hash::FxHasher;
-
-/// What frames carry. A copy must be cheap: a frame is copied to each edge of its port.
-pub trait Payload: Clone {
-    /// Equal for equal content; compared when a later attempt sends a frame again (rule 12). Never leaves the process.
-    fn digest(&self) -> u64;
-    /// Size in bytes, for `Footprint`.
-    fn size(&self) -> usize;
-}
-
-impl Payload for Bytes {
-    fn digest(&self) -> u64 {
-        let mut hasher = FxHasher::default();
-        hasher.write(self);
-        hasher.finish()
-    }
-
-    fn size(&self) -> usize {
-        self.len()
-    }
-}
-
 /// One message on an edge: a frame, or one of the two marks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item<P> {

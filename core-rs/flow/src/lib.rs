@@ -11,6 +11,9 @@ mod error;
 mod graph;
 mod ids;
 mod item;
+mod key;
+mod layout;
+mod payload;
 mod problem;
 mod resolver;
 mod spec;
@@ -20,14 +23,18 @@ mod value_type;
 #[cfg(feature = "wire")]
 pub mod from_wire;
 
-pub use effect::{ActivationInput, Arrival, Effect, InputValue};
+pub use effect::{ActivationInput, Arrival, Effect, Fault, InputValue};
 pub use error::ResolverError;
 pub use graph::Graph;
-pub use ids::{EdgeId, Key, NodeId, PortIx};
-pub use item::{Item, Payload};
+pub use ids::{EdgeId, NodeId, PortIx, ScopeId};
+pub use item::Item;
+pub use key::Key;
+pub use layout::{Home, Reader};
+pub use payload::Payload;
 pub use problem::{Problem, ProblemCode};
-pub use resolver::{Footprint, Resolver};
+pub use resolver::{Footprint, Parked, Resolver};
 pub use spec::{
-    Destination, EdgeSpec, GraphSpec, NodeKind, NodeSpec, Origin, PortSpec, SourcePlace,
+    Destination, EdgeSpec, GraphSpec, NodeKind, NodeOptions, NodeSpec, Origin, PortSpec, ScopeSpec,
+    SourcePlace,
 };
 pub use value_type::{ValueKind, ValueType};

@@ -59,6 +59,26 @@ pub enum ProblemCode {
     DanglingNode,
     /// The flow has no result at all.
     NoResults,
+    /// A value of an `each` or `loop` goes out of it other than by what closes it.
+    LeavesScope,
+    /// A stream from outside goes into an `each` or `loop`.
+    StreamIntoScope,
+    /// A node in an `each` or `loop` that can fire without anything of it.
+    UnkeyedNode,
+    /// Nothing that an `each` makes leaves it.
+    UncollectedEach,
+    /// A control node without the ports of its kind.
+    BadControlNode,
+    /// A loop without a bound.
+    UnboundedLoop,
+    /// A loop whose end no role of its body decides.
+    UntilOutsideLoop,
+    /// An alternative that does not wait for the branch that its node is in.
+    MissingGate,
+    /// An option of a node that means nothing.
+    BadOption,
+    /// Valid, but the workers of this version cannot run it.
+    NotRunYet,
 }
 
 impl ProblemCode {
@@ -83,6 +103,16 @@ impl ProblemCode {
             Self::UnreachableResult => "unreachable-result",
             Self::DanglingNode => "dangling-node",
             Self::NoResults => "no-results",
+            Self::LeavesScope => "leaves-scope",
+            Self::StreamIntoScope => "stream-into-scope",
+            Self::UnkeyedNode => "unkeyed-node",
+            Self::UncollectedEach => "uncollected-each",
+            Self::BadControlNode => "bad-control-node",
+            Self::UnboundedLoop => "unbounded-loop",
+            Self::UntilOutsideLoop => "until-outside-loop",
+            Self::MissingGate => "missing-gate",
+            Self::BadOption => "bad-option",
+            Self::NotRunYet => "not-run-yet",
         }
     }
 }

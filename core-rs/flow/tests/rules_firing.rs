@@ -8,11 +8,11 @@
 
 mod support;
 
-use omniflow_flow::{Arrival, EdgeId, Effect, InputValue, Item, Key};
+use omniflow_flow::{Arrival, Effect, InputValue, Item};
 
 use support::place::{
-    NODE, Place, ROOT, activate, choice, deliver, first, join, optional, plain, result, send,
-    stream_end, unwanted,
+    NODE, Place, ROOT, activate, choice, deliver, join, optional, plain, result, send, stream_end,
+    unwanted,
 };
 
 #[test]
@@ -145,28 +145,6 @@ fn rule_01_frames_ahead_of_their_bind_wait_for_it() {
 }
 
 #[test]
-fn rule_01_keys_are_apart() {
-    let mut place = Place::hosting(&join(), &[NODE]);
-    let key = Key::new(&[3, 1]);
-    place
-        .resolver
-        .host(NODE, &key, 1, &mut place.effects)
-        .unwrap();
-    place.frame(0, 0, 10);
-    place
-        .resolver
-        .accept(EdgeId(1), &key, 1, first(20), &mut place.effects)
-        .unwrap();
-    assert_eq!(place.took(), []);
-    place
-        .resolver
-        .accept(EdgeId(0), &key, 1, first(11), &mut place.effects)
-        .unwrap();
-    assert!(matches!(&place.took()[..], [Effect::Activate { key: fired, .. }] if *fired == key));
-    assert_eq!(key.to_string(), "(3, 1)");
-}
-
-#[test]
 fn rule_02_an_empty_stream_fires_and_a_closed_one_closes() {
     let mut place = Place::hosting(&choice(), &[NODE]);
     place.frame(2, 0, 30);
@@ -215,37 +193,4 @@ fn rule_02_dead_paths_end_at_the_results() {
     place.took();
     place.close(2);
     assert_eq!(place.took(), [result(0, Item::Closed), Effect::Done]);
-}
-
-#[test]
-fn rule_05_closing_is_per_edge_and_key() {
-    let mut place = Place::hosting(&join(), &[NODE]);
-    let (one, two) = (Key::new(&[1]), Key::new(&[2]));
-    for key in [&one, &two] {
-        place
-            .resolver
-            .host(NODE, key, 1, &mut place.effects)
-            .unwrap();
-        place
-            .resolver
-            .accept(EdgeId(0), key, 1, first(10), &mut place.effects)
-            .unwrap();
-    }
-    place
-        .resolver
-        .accept(EdgeId(1), &one, 1, Item::Closed, &mut place.effects)
-        .unwrap();
-    place
-        .resolver
-        .accept(EdgeId(1), &two, 1, first(20), &mut place.effects)
-        .unwrap();
-    let took = place.took();
-    assert!(took.contains(&Effect::NodeClosed {
-        node: NODE,
-        key: one
-    }));
-    assert!(
-        took.iter()
-            .any(|effect| matches!(effect, Effect::Activate { key, .. } if *key == two))
-    );
 }

@@ -21,6 +21,10 @@ pub(crate) struct Subscription {
     pub(crate) progress: Option<usize>,
     /// It is in its client's queue.
     pub(crate) queued: bool,
+    /// Nothing is told before the journal has this record.
+    pub(crate) after: u64,
+    /// It waits for that.
+    pub(crate) held: bool,
 }
 
 /// Something that a client is to be told.
@@ -49,6 +53,10 @@ pub(crate) struct Clients {
     last: u64,
     ready: Vec<u64>,
     signalled: bool,
+    /// The last record that the journal has.
+    written: u64,
+    /// Subscriptions whose news wait for a record, in about the order of the records.
+    held: VecDeque<(u64, usize)>,
 }
 
 impl Clients {
@@ -94,15 +102,68 @@ impl Clients {
         self.subscriptions.get_mut(id)
     }
 
-    /// The subscription has something for its client.
-    pub(crate) fn news(&mut self, id: usize) {
+    /// The subscription has something for its client, to be told once the journal has the record of that number.
+    pub(crate) fn news(&mut self, id: usize, after: u64) {
         let Some(subscription) = self.subscriptions.get_mut(id) else {
             return;
         };
+        subscription.after = subscription.after.max(after);
+        if subscription.after > self.written {
+            if !std::mem::replace(&mut subscription.held, true) {
+                self.held.push_back((subscription.after, id));
+            }
+            return;
+        }
         if !std::mem::replace(&mut subscription.queued, true) {
             let client = subscription.client;
             self.push(client, Entry::News(id));
         }
+    }
+
+    /// The subscription was named to its client before the journal has all that it would be told.
+    pub(crate) fn hold(&mut self, id: usize) -> bool {
+        let early = self
+            .subscriptions
+            .get_mut(id)
+            .filter(|subscription| subscription.after > self.written);
+        let Some(subscription) = early else {
+            return false;
+        };
+        subscription.queued = false;
+        self.news(id, 0);
+        true
+    }
+
+    /// The journal has everything up to this record.
+    pub(crate) fn written(&mut self, number: u64) {
+        self.written = self.written.max(number);
+        while let Some((after, id)) = self.held.front().copied()
+            && after <= self.written
+        {
+            self.held.pop_front();
+            if let Some(subscription) = self.subscriptions.get_mut(id) {
+                subscription.held = false;
+                self.news(id, 0);
+            }
+        }
+    }
+
+    pub(crate) fn written_to(&self) -> u64 {
+        self.written
+    }
+
+    /// Subscriptions that wait to be told that their new job is accepted: with client, tag and job.
+    pub(crate) fn unaccepted(&self) -> Vec<(usize, u64, u64, JobId)> {
+        let held = self.held.iter().filter_map(|(_, id)| {
+            let subscription = self.subscriptions.get(*id)?;
+            (subscription.accepted == Some(false)).then_some((
+                *id,
+                subscription.client,
+                subscription.tag,
+                subscription.job,
+            ))
+        });
+        held.collect()
     }
 
     pub(crate) fn tell(&mut self, client: u64, event: v1::JobEvent) {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::journal::JournalConfig;
+
 /// Bounds and names of one cluster's hub.
 #[derive(Clone, Debug)]
 pub struct HubConfig {
@@ -27,6 +29,8 @@ pub struct HubConfig {
     pub result_ttl_ms: u64,
     /// Attempts of a node before its job fails.
     pub max_attempts: u32,
+    /// Where accepted jobs are written, so that they survive this process; none: they don't.
+    pub journal: Option<JournalConfig>,
     /// How often a worker is asked whether it is there.
     pub heartbeat: Duration,
     /// A worker that is silent for longer is dead.
@@ -50,6 +54,7 @@ impl HubConfig {
             client_grace_ms: 5_000,
             result_ttl_ms: 60_000,
             max_attempts: 3,
+            journal: None,
             heartbeat: Duration::from_secs(1),
             heartbeat_limit: Duration::from_secs(10),
             reconnect: Duration::from_secs(2),

@@ -3,6 +3,8 @@
 use omniflow_flow::Problem;
 use omniflow_placement::UnknownPolicy;
 
+use crate::journal::JournalError;
+
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
@@ -36,6 +38,9 @@ pub enum HubError {
     /// The policy does not exist.
     #[error(transparent)]
     UnknownPolicy(#[from] UnknownPolicy),
+    /// The journal cannot be used.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// The operating system said no.
     #[error("{doing}: {source}")]
     Io {

@@ -9,6 +9,7 @@ use crate::convert;
 use crate::flows::link_frame;
 use crate::job_data::JobData;
 use crate::state::State;
+use crate::stop_at::stop_at;
 
 /// The link stream of everything but frames: small messages, in order.
 const CONTROL: u32 = 0;
@@ -56,6 +57,7 @@ impl State {
             );
             self.budgets.held_inputs += data.input_bytes();
             self.jobs.insert(job, data);
+            self.journal_job(job);
         }
         let results = self.jobs.get(&job).map_or(0, |data| data.results.len());
         self.subscribe(
@@ -100,6 +102,7 @@ impl State {
             binds: living.map(wire_bind).collect(),
             parameters: running.parameters.clone(),
         };
+        stop_at("bound");
         let flow = job.flow;
         let frame = link_frame(&LinkMessage::BindJob(message), CONTROL);
         for worker in workers {
@@ -175,29 +178,32 @@ impl State {
                 .subscription(*id)
                 .is_some_and(|subscription| subscription.progress.is_some());
             if asked {
-                self.clients.news(*id);
+                self.clients.news(*id, data.written_at);
             }
         }
     }
 
     fn ended(&mut self, job: JobId) {
+        self.journal_end(job);
         let Some(data) = self.jobs.get_mut(&job) else {
             return;
         };
         self.budgets.held_inputs -= data.input_bytes();
         data.running = None;
         for id in &data.subscribers {
-            self.clients.news(*id);
+            self.clients.news(*id, data.written_at);
         }
+        stop_at("ended");
     }
 
     fn forgotten(&mut self, job: JobId) {
         let Some(data) = self.jobs.remove(&job) else {
             return;
         };
+        self.journal_forgotten(job);
         self.forget_bytes(&data);
         for id in data.subscribers {
-            self.clients.news(id);
+            self.clients.news(id, 0);
         }
     }
 }

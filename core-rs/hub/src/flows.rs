@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use omniflow_control::FlowId;
-use omniflow_flow::{Graph, from_wire};
+use omniflow_flow::{Graph, NodeId, NodeKind, Problem, ProblemCode, from_wire};
 use omniflow_link::Message as LinkFrame;
 use omniflow_wire::{LinkMessage, v1};
 use prost::Message;
@@ -54,6 +54,13 @@ impl NewFlow {
             name: flow.name.clone(),
             problems,
         })?;
+        let problems = not_run_yet(&graph);
+        if !problems.is_empty() {
+            return Err(HubError::FlowInvalid {
+                name: flow.name,
+                problems,
+            });
+        }
         // Whatever the sender calls it: a version is its content.
         flow.version = content_hash(&flow);
         Ok(Self {
@@ -69,6 +76,25 @@ impl NewFlow {
     pub(crate) fn version(&self) -> Bytes {
         self.flow.version.clone()
     }
+}
+
+/// Control nodes: they compile and are checked, but workers do not run them yet. Better refused here than in a job.
+fn not_run_yet(graph: &Graph) -> Vec<Problem> {
+    let nodes = (0..).map(NodeId).zip(graph.nodes());
+    nodes
+        .filter(|(_, node)| !matches!(node.kind, NodeKind::Role { .. }))
+        .map(|(id, node)| Problem {
+            code: ProblemCode::NotRunYet,
+            message: format!(
+                "`{}` is valid, but workers of this version cannot run it",
+                node.name
+            ),
+            cure: "use flows without each, collect, route, loop, merge and zip_streams until then"
+                .to_owned(),
+            node: Some(id),
+            edge: None,
+        })
+        .collect()
 }
 
 impl Flows {

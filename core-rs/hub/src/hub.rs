@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use omniflow_control::{Code, Event, Fault, JobId, Micros};
@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use crate::config::HubConfig;
 use crate::error::HubError;
 use crate::flows::NewFlow;
+use crate::journal::{Image, Journal};
 use crate::state::State;
 use crate::submit::fingerprint;
 use crate::wake::Wake;
@@ -25,6 +26,9 @@ use crate::worker_link::{Target, keep_up};
 
 /// How long a closing hub lets its links say goodbye.
 const FAREWELL: Duration = Duration::from_millis(300);
+
+/// How long a closing hub waits for a disk that is slow, or full.
+const LAST_WRITE: Duration = Duration::from_secs(2);
 
 /// As good as for ever, and still a point in time.
 const LONGEST_CLOSE: Duration = Duration::from_secs(365 * 24 * 3_600);
@@ -34,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) config: HubConfig,
     state: Mutex<State>,
     started: Instant,
+    /// What the clock said then.
+    epoch: Micros,
     wake: Wake,
     idle: Condvar,
     timer: Notify,
@@ -42,7 +48,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     fn now(&self) -> Micros {
-        Micros(self.started.elapsed().as_micros() as u64)
+        Micros(self.epoch.0 + self.started.elapsed().as_micros() as u64)
     }
 
     /// One turn: `work` under the lock, then one write for each link and one wake-up for whoever waits for clients.
@@ -71,13 +77,24 @@ impl Shared {
             match due {
                 None => rearmed.await,
                 Some(due) => {
-                    let at = tokio::time::Instant::from_std(self.started + due.as_duration());
+                    let after = Duration::from_micros(due.since(self.epoch));
+                    let at = tokio::time::Instant::from_std(self.started + after);
                     if tokio::time::timeout_at(at, rearmed).await.is_err() {
                         self.turn(|state, now| state.step(Event::Tick, now));
                     }
                 }
             }
         }
+    }
+
+    /// Workers of an earlier life that have not reported by then are dead.
+    async fn wait_for_workers(&self) {
+        let patience = self.state.lock().patience();
+        if let Some(patience) = patience {
+            tokio::time::sleep(patience).await;
+            self.turn(|state, now| state.stop_waiting_for_workers(now));
+        }
+        std::future::pending().await
     }
 
     async fn say_goodbye(&self) {
@@ -100,17 +117,27 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Starts the hub's thread.
+    /// Starts the hub's thread, and its journal's. What the journal says is back when this returns.
     pub fn new(config: HubConfig) -> Result<Self, HubError> {
+        let (journal, image) = match &config.journal {
+            Some(journal) => {
+                let (journal, image) = Journal::open(journal, config.term)?;
+                (Some(journal), image)
+            }
+            None => (None, Image::default()),
+        };
+        let (started, epoch) = (Instant::now(), wall_clock());
         let shared = Arc::new(Shared {
-            state: Mutex::new(State::new(config.clone())?),
+            state: Mutex::new(State::new(config.clone(), journal, image, epoch)?),
             config,
-            started: Instant::now(),
+            started,
+            epoch,
             wake: Wake::new()?,
             idle: Condvar::new(),
             timer: Notify::new(),
             stop: Notify::new(),
         });
+        start_journal(&shared)?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(HubError::io("starting the hub's event loop"))?;
         let handle = runtime.handle().clone();
@@ -281,9 +308,20 @@ impl Hub {
         }
         drop(state);
         self.fail_the_rest();
+        self.wait_for_the_journal();
         self.shared.stop.notify_one();
         // The thread ends by itself; if it panicked there is nothing left to close.
         let _ = thread.join();
+    }
+
+    /// Clients hear of an end once it is written.
+    fn wait_for_the_journal(&self) {
+        let state = self.shared.state.lock();
+        let inbox = state.journaling.journal().map(Journal::inbox);
+        drop(state);
+        if let Some(inbox) = inbox {
+            inbox.wait(LAST_WRITE);
+        }
     }
 
     fn fail_the_rest(&self) {
@@ -315,10 +353,36 @@ impl Drop for Hub {
     }
 }
 
+/// Microseconds since 1970: what the journal says holds for the next life.
+fn wall_clock() -> Micros {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Micros(since.map_or(1, |since| since.as_micros() as u64))
+}
+
+fn start_journal(shared: &Arc<Shared>) -> Result<(), HubError> {
+    let weak = Arc::downgrade(shared);
+    let tell = move |said| {
+        if let Some(shared) = weak.upgrade() {
+            shared.turn(|state, now| state.journal_says(said, now));
+        }
+    };
+    let mut state = shared.state.lock();
+    match state.journaling.journal_mut() {
+        Some(journal) => {
+            journal.flush();
+            journal
+                .start(tell)
+                .map_err(HubError::io("starting the journal's thread"))
+        }
+        None => Ok(()),
+    }
+}
+
 fn run(runtime: &Runtime, shared: &Shared) {
     runtime.block_on(async {
         tokio::select! {
             () = shared.keep_time() => {}
+            () = shared.wait_for_workers() => {}
             () = shared.stop.notified() => {}
         }
         shared.say_goodbye().await;

@@ -8,7 +8,9 @@ use omniflow_wire::{Frame, LinkMessage, v1};
 
 use crate::convert;
 use crate::job_data::keep;
+use crate::restore::contradicted;
 use crate::state::State;
+use crate::stop_at::stop_at;
 
 impl State {
     /// Everything that one read brought. Reports are taken in before frames: the last frame of a result often comes
@@ -35,6 +37,7 @@ impl State {
             }
             LinkMessage::Drain(_) | LinkMessage::Drained(_) => self.worker_drains(worker, now),
             LinkMessage::PeerUnreachable(report) => self.peer_unreachable(worker, report),
+            LinkMessage::Pong(pong) if self.worker_confirmed(pong.nonce, now) => {}
             LinkMessage::Pong(pong) => self.suspect_answered(pong.nonce, now),
             // Pings are answered by the link's task; what else there is, only the scheduler says.
             _ => {}
@@ -116,12 +119,17 @@ impl State {
                 if let Item::Frame { payload, .. } = &item {
                     self.budgets.kept_results += payload.len();
                 }
-                if let Some(log) = data.results.get_mut(port.index()) {
-                    log.push(item);
+                let contradicts = data
+                    .results
+                    .get_mut(port.index())
+                    .and_then(|log| log.push(item));
+                if let Some(frames) = contradicts {
+                    let fault = Box::new(contradicted(frames));
+                    self.step(Event::Failed { job: id, fault }, now);
+                    return;
                 }
-                for id in &data.subscribers {
-                    self.clients.news(*id);
-                }
+                stop_at("result");
+                self.has_fresh_results(id);
                 if is_frame {
                     self.step(Event::ResultFrame { job: id }, now);
                 }

@@ -8,6 +8,9 @@ use omniflow_control::NodeState;
 use omniflow_flow::{Destination, EdgeId, Graph, Item, NodeId, Origin, PortIx, Resolver};
 use omniflow_wire::{Frame, v1};
 
+use crate::journal::bodies::KeptResult;
+use crate::restore::chain;
+
 /// Below this, a frame is copied out of the buffer it came in: else a few bytes would keep that whole buffer alive.
 const COPY_BELOW: usize = 4_096;
 
@@ -45,17 +48,72 @@ pub(crate) struct ResultLog {
     bytes: usize,
     frames: VecDeque<Bytes>,
     mark: Option<(v1::Mark, u64)>,
+    /// Of all frames so far, acknowledged ones too.
+    digest: u64,
+    /// What the journal was told of: frames.
+    noted: u64,
+    /// Frames that a client may have of an earlier life, and their digest: nothing is shown before they have come again.
+    expected: Option<(u64, u64)>,
 }
 
 impl ResultLog {
-    pub(crate) fn push(&mut self, item: Item<Bytes>) {
+    /// Returns how many frames a client may have that are not those which came now.
+    pub(crate) fn push(&mut self, item: Item<Bytes>) -> Option<u64> {
+        let is_mark = !matches!(item, Item::Frame { .. });
         match item {
             Item::Frame { payload, .. } => {
+                self.digest = chain(self.digest, &payload);
                 self.bytes += payload.len();
                 self.frames.push_back(payload);
             }
             Item::End { count } => self.mark = Some((v1::Mark::End, count)),
             Item::Closed => self.mark = Some((v1::Mark::Closed, 0)),
+        }
+        let (frames, digest) = self.expected?;
+        if self.len() == frames && self.digest == digest {
+            self.expected = None;
+            return None;
+        }
+        (is_mark || self.len() >= frames).then_some(frames)
+    }
+
+    /// Frames so far.
+    fn len(&self) -> u64 {
+        self.base + self.frames.len() as u64
+    }
+
+    /// A client may have so many frames of that digest.
+    pub(crate) fn expect(&mut self, frames: u64, digest: u64) {
+        self.expected = (frames > 0).then_some((frames, digest));
+        self.noted = frames;
+    }
+
+    /// How many frames there are and their digest, when there are more than the journal was told of.
+    pub(crate) fn note(&mut self) -> Option<(u64, u64)> {
+        let frames = self.len();
+        let more = frames > self.noted;
+        self.noted = self.noted.max(frames);
+        more.then_some((frames, self.digest))
+    }
+
+    pub(crate) fn to_journal(&self) -> KeptResult {
+        let (mark, count) = self.mark.unwrap_or((v1::Mark::None, 0));
+        KeptResult {
+            base: self.base,
+            frames: self.frames.iter().cloned().collect(),
+            mark: mark.into(),
+            count,
+        }
+    }
+
+    pub(crate) fn restored(kept: KeptResult) -> Self {
+        let mark = kept.mark();
+        Self {
+            base: kept.base,
+            bytes: kept.frames.iter().map(Bytes::len).sum(),
+            frames: kept.frames.into(),
+            mark: (mark != v1::Mark::None).then_some((mark, kept.count)),
+            ..Self::default()
         }
     }
 
@@ -73,6 +131,9 @@ impl ResultLog {
 
     /// What a reader at `cursor` sees next, and where its cursor is then. The mark counts as the frame after the last.
     pub(crate) fn read(&self, port: u32, cursor: u64) -> Option<(v1::ResultFrame, u64)> {
+        if self.expected.is_some() {
+            return None;
+        }
         let seq = cursor.max(self.base);
         let end = self.base + self.frames.len() as u64;
         let mut frame = v1::ResultFrame {
@@ -104,6 +165,12 @@ pub(crate) struct JobData {
     pub(crate) fingerprint: u64,
     /// Some client has been told everything, to the end.
     pub(crate) delivered: bool,
+    /// The journal's last record about it.
+    pub(crate) written_at: u64,
+    /// The one that says that it is accepted.
+    pub(crate) accepted_at: u64,
+    /// It has result frames of this turn.
+    pub(crate) fresh: bool,
 }
 
 impl JobData {
@@ -131,7 +198,20 @@ impl JobData {
             subscribers: Vec::new(),
             fingerprint,
             delivered: false,
+            written_at: 0,
+            accepted_at: 0,
+            fresh: false,
         }
+    }
+
+    /// One that has ended in an earlier life.
+    pub(crate) fn restored(graph: Arc<Graph>, kept: Vec<KeptResult>, fingerprint: u64) -> Self {
+        let mut data = Self::new(graph, Vec::new(), BTreeMap::new(), fingerprint);
+        data.running = None;
+        for (log, kept) in data.results.iter_mut().zip(kept) {
+            *log = ResultLog::restored(kept);
+        }
+        data
     }
 
     /// Bytes of its inputs that are still held.
@@ -235,8 +315,8 @@ mod tests {
     fn a_reader_sees_every_frame_and_the_mark_once() {
         let mut log = ResultLog::default();
         assert!(log.read(0, 0).is_none());
-        log.push(frame(0));
-        log.push(frame(1));
+        assert_eq!(log.push(frame(0)), None);
+        assert_eq!(log.push(frame(1)), None);
         let (first, cursor) = log.read(0, 0).unwrap();
         assert_eq!((first.seq, &first.payload[..], cursor), (0, &[0][..], 1));
         let (_, cursor) = log.read(0, cursor).unwrap();
@@ -250,12 +330,37 @@ mod tests {
     #[test]
     fn what_was_acknowledged_is_gone_and_a_late_reader_starts_after_it() {
         let mut log = ResultLog::default();
-        (0..4).for_each(|seq| log.push(frame(seq)));
+        (0..4).for_each(|seq| assert_eq!(log.push(frame(seq)), None));
         log.ack(1);
         assert_eq!(log.read(0, 0).unwrap().0.seq, 2);
         log.ack(100);
         assert!(log.read(0, 0).is_none());
         log.push(Item::End { count: 4 });
         assert_eq!(log.read(0, 0).unwrap().0.count, 4);
+    }
+
+    /// A log that expects what `shown` holds.
+    fn after_a_restart(shown: &ResultLog) -> ResultLog {
+        let mut log = ResultLog::default();
+        log.expect(shown.len(), shown.digest);
+        log
+    }
+
+    #[test]
+    fn rule_12_a_job_that_runs_again_shows_nothing_before_it_has_said_the_same() {
+        let mut shown = ResultLog::default();
+        (0..2).for_each(|seq| assert_eq!(shown.push(frame(seq)), None));
+        let mut log = after_a_restart(&shown);
+        assert_eq!(log.push(frame(0)), None);
+        assert!(log.read(0, 0).is_none());
+        assert_eq!(log.push(frame(1)), None);
+        assert_eq!(log.read(0, 1).unwrap().0.seq, 1);
+        // Another frame in the place of the second; an end before it.
+        let mut log = after_a_restart(&shown);
+        assert_eq!(log.push(frame(0)), None);
+        assert_eq!(log.push(frame(7)), Some(2));
+        let mut log = after_a_restart(&shown);
+        assert_eq!(log.push(frame(0)), None);
+        assert_eq!(log.push(Item::End { count: 1 }), Some(2));
     }
 }

@@ -7,6 +7,8 @@
 //! - `budgets`: how many bytes the scheduler holds for its clients.
 //! - `workers`: who is known. `membership`: who joins and leaves. `worker_link`: dialling, heartbeats, death.
 //!   `unreachable`: a worker that another one cannot reach.
+//! - `journal`: what survives the process. `journaling`: what is written into it, and what waits for that. `restore`: the
+//!   next life. `stop_at`: points at which tests have the process die.
 //! - `flows`, `status`, `convert`: what their names say.
 
 mod budgets;
@@ -19,9 +21,13 @@ mod flows;
 mod hub;
 mod incoming;
 mod job_data;
+mod journal;
+mod journaling;
 mod membership;
+mod restore;
 mod state;
 mod status;
+mod stop_at;
 mod submit;
 mod take;
 mod unreachable;
@@ -35,3 +41,4 @@ pub use convert::{job_id, job_name};
 pub use error::HubError;
 pub use flows::flow_version;
 pub use hub::Hub;
+pub use journal::{JournalConfig, JournalError};

@@ -10,7 +10,11 @@ use omniflow_wire::v1;
 use crate::error::HubError;
 use crate::flows::link_frame;
 use crate::state::State;
+use crate::unreachable::FIRST_QUESTION;
 use crate::workers::{Line, Seat};
+
+/// Questions that are answered by a worker which has let go of what it held.
+const LET_GO: u64 = FIRST_QUESTION | 1 << 62;
 
 impl State {
     /// The registry shows this worker. True when it has to be dialled: a name or an incarnation that is new.
@@ -25,6 +29,7 @@ impl State {
             seat.registered = true;
             return false;
         }
+        self.incarnation_seen(&info.name, &info.incarnation, now);
         let name = info.name.clone();
         if let Some(old) = self.workers.seats.insert(name, Seat::new(info)) {
             self.supersede(old, now);
@@ -89,7 +94,9 @@ impl State {
         let shared: Arc<str> = name.into();
         self.workers
             .add(worker, Line::new(shared.clone(), peer, sender));
-        self.release_held(worker, held);
+        self.journal_worker(name, incarnation, true);
+        let question = self.release_held(worker, held);
+        self.worker_reported(worker, question, now);
         if draining {
             self.send_drain(worker);
             return Some(worker);
@@ -109,15 +116,21 @@ impl State {
     /// A worker whose link broke, or who outlived its scheduler, forgets what it holds: all of that has moved elsewhere
     /// since, has ended, or is not known here. (Until links resume, what was on its way is lost, so that a broken link
     /// counts as a death of its activations.)
-    fn release_held(&mut self, worker: WorkerId, jobs: Vec<u64>) {
-        if !jobs.is_empty() {
-            let message = v1::ReleaseJobs {
-                term: self.config.term,
-                jobs,
-                reason: None,
-            };
-            self.workers.send(worker, link_frame(&message.into(), 0));
+    /// Returns the number of the question that it answers once it has.
+    fn release_held(&mut self, worker: WorkerId, jobs: Vec<u64>) -> Option<u64> {
+        if jobs.is_empty() {
+            return None;
         }
+        let message = v1::ReleaseJobs {
+            term: self.config.term,
+            jobs,
+            reason: None,
+        };
+        self.workers.send(worker, link_frame(&message.into(), 0));
+        let nonce = LET_GO | u64::from(worker.0);
+        self.workers
+            .send(worker, link_frame(&v1::Ping { nonce }.into(), 0));
+        Some(nonce)
     }
 
     /// The link is gone for good. False when the worker need not be dialled any more.
@@ -141,10 +154,12 @@ impl State {
     }
 
     fn drop_line(&mut self, worker: WorkerId, cause: &str, now: Micros) {
+        self.worker_settled(worker, now);
         let Some(line) = self.workers.remove(worker) else {
             return;
         };
         line.abort();
+        self.journal_worker(&line.name.clone(), &line.peer.incarnation.clone(), false);
         self.suspicions.forget(worker);
         let completed = self.control.worker(worker).map_or(0, |view| view.completed);
         if let Some(seat) = self

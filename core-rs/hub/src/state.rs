@@ -19,6 +19,10 @@ use crate::convert;
 use crate::error::HubError;
 use crate::flows::{Flows, NewFlow};
 use crate::job_data::JobData;
+use crate::journal::{Image, Journal};
+use crate::journaling::Journaling;
+use crate::restore::Awaited;
+use crate::stop_at::stop_at;
 use crate::submit::{self, Prepared};
 use crate::unreachable::Suspicions;
 use crate::workers::Workers;
@@ -35,6 +39,10 @@ pub(crate) struct State {
     pub(crate) pending: Option<Pending>,
     pub(crate) budgets: Budgets,
     pub(crate) suspicions: Suspicions,
+    pub(crate) journaling: Journaling,
+    pub(crate) awaited: Awaited,
+    /// When this life began.
+    pub(crate) born: Micros,
     effects: Vec<Effect>,
     /// When the timer will look next.
     armed: Micros,
@@ -58,7 +66,13 @@ pub(crate) struct Afterwards {
 }
 
 impl State {
-    pub(crate) fn new(config: HubConfig) -> Result<Self, HubError> {
+    /// With everything that the journal's image says.
+    pub(crate) fn new(
+        config: HubConfig,
+        journal: Option<Journal>,
+        image: Image,
+        now: Micros,
+    ) -> Result<Self, HubError> {
         let limits = Limits {
             queue_limit: config.queue_limit,
             max_deadline_ms: config.max_deadline_ms,
@@ -67,7 +81,7 @@ impl State {
             max_attempts: config.max_attempts,
             ..Limits::default()
         };
-        Ok(Self {
+        let mut state = Self {
             control: Control::new(limits, policy(&config.policy)?, config.term),
             config,
             jobs: FxHashMap::default(),
@@ -77,9 +91,14 @@ impl State {
             pending: None,
             budgets: Budgets::default(),
             suspicions: Suspicions::default(),
+            journaling: Journaling::new(journal, &image),
+            awaited: Awaited::default(),
+            born: now,
             effects: Vec::new(),
             armed: Micros(u64::MAX),
-        })
+        };
+        state.restore(image, now);
+        Ok(state)
     }
 
     /// Lets the job table take in an event and does what it decides.
@@ -94,6 +113,7 @@ impl State {
 
     /// The end of a turn.
     pub(crate) fn settle(&mut self) -> Afterwards {
+        self.settle_journal();
         self.workers.flush();
         let next = self.control.next_timer().unwrap_or(Micros(u64::MAX));
         let rearm_timer = next < self.armed;
@@ -170,7 +190,9 @@ impl State {
         let refusal = match known.and_then(|job| Some((job, self.jobs.get(&job)?))) {
             Some((job, data)) if data.fingerprint != fingerprint => Some(another_request(job, key)),
             Some(_) => None,
-            None => self.over_budget(prepared.input_bytes(), now),
+            None => self
+                .journal_refuses()
+                .or_else(|| self.over_budget(prepared.input_bytes(), now)),
         };
         if let Some(fault) = refusal {
             return self.refuse(client, tag, &fault);
@@ -192,6 +214,7 @@ impl State {
             fingerprint,
             prepared,
         });
+        stop_at("submitted");
         self.step(Event::Submit(submission), now);
     }
 
@@ -247,9 +270,12 @@ impl State {
             cursors: cursors.into(),
             progress: progress.then_some(data.progress.len()),
             queued: false,
+            after: 0,
+            held: false,
         });
         data.subscribers.push(id);
-        self.clients.news(id);
+        let after = data.written_at;
+        self.clients.news(id, after);
     }
 
     fn ack(&mut self, client: u64, tag: u64, request: &v1::AckRequest) {

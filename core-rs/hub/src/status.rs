@@ -18,7 +18,7 @@ impl State {
         v1::ClusterStatus {
             cluster: self.config.cluster.clone(),
             term: self.config.term,
-            uptime_ms: now.0 / 1_000,
+            uptime_ms: now.since(self.born) / 1_000,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             jobs_running: counters.running as u32,
             jobs_waiting: counters.waiting as u32,

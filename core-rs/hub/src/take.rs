@@ -11,6 +11,7 @@ use crate::convert;
 use crate::flows::FlowEntry;
 use crate::job_data::JobData;
 use crate::state::State;
+use crate::stop_at::stop_at;
 
 /// How a subscription stands after it was written.
 enum Written {
@@ -75,6 +76,9 @@ impl State {
 
     /// True when the batch is full.
     fn write_news(&mut self, id: usize, batch: &mut Batch) -> bool {
+        if self.clients.hold(id) {
+            return false;
+        }
         let Some(subscription) = self.clients.subscription(id) else {
             return false;
         };
@@ -91,6 +95,7 @@ impl State {
             Written::Partly => self.clients.put_back(id),
             Written::Fully => subscription.queued = false,
             Written::ToTheEnd => {
+                stop_at("told");
                 let job = subscription.job;
                 self.clients.unsubscribe(id);
                 if let Some(data) = self.jobs.get_mut(&job) {
@@ -168,6 +173,7 @@ impl Subscription {
         let written = batch.push(&self.event(Event::Accepted(accepted)));
         if written {
             self.accepted = None;
+            stop_at("accepted");
         }
         written
     }

@@ -41,6 +41,8 @@ exceptions! {
     UnknownWorker(CoreError): "No worker of that name is known to the scheduler.";
     UnknownClient(CoreError): "A client that was never opened, or is closed.";
 
+    JournalUnusable(CoreError): "The scheduler's journal is damaged, in use, or not to be read.";
+
     PageError(CoreError): "The root of errors about the state of pages.";
     OutOfPages(PageError): "Fewer pages are free than were wanted; nothing was allocated.";
     StalePage(PageError): "The page was freed since its generation was noted.";
@@ -184,6 +186,7 @@ pub fn hub(error: HubError) -> PyErr {
         HubError::UnknownWorker { .. } => UnknownWorker::new_err(message),
         HubError::UnknownClient(_) => UnknownClient::new_err(message),
         HubError::UnknownPolicy(_) => InvalidArgument::new_err(message),
+        HubError::Journal(_) => JournalUnusable::new_err(message),
         HubError::Io { .. } => CoreError::new_err(message),
     }
 }

@@ -1,8 +1,9 @@
 //! `Hub`: the scheduler's data path from the crate `omniflow_hub`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use omniflow_hub::HubConfig;
+use omniflow_hub::{HubConfig, JournalConfig};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -37,6 +38,8 @@ impl Hub {
         client_grace_ms = 5_000,
         result_ttl_ms = 60_000,
         max_attempts = 3,
+        journal = None,
+        journal_fsync = false,
         heartbeat_ms = 1_000,
         heartbeat_limit_ms = 10_000,
         reconnect_ms = 2_000,
@@ -55,6 +58,8 @@ impl Hub {
         client_grace_ms: u64,
         result_ttl_ms: u64,
         max_attempts: u32,
+        journal: Option<PathBuf>,
+        journal_fsync: bool,
         heartbeat_ms: u64,
         heartbeat_limit_ms: u64,
         reconnect_ms: u64,
@@ -71,6 +76,10 @@ impl Hub {
             client_grace_ms,
             result_ttl_ms,
             max_attempts,
+            journal: journal.map(|folder| JournalConfig {
+                fsync: journal_fsync,
+                ..JournalConfig::new(folder)
+            }),
             heartbeat: Duration::from_millis(heartbeat_ms),
             heartbeat_limit: Duration::from_millis(heartbeat_limit_ms),
             reconnect: Duration::from_millis(reconnect_ms),

@@ -23,7 +23,7 @@ pub mod value {
         Record(super::Record),
         #[prost(message, tag = "7")]
         List(super::List),
-        /// Parameters of a role's method; never a frame on an edge.
+        /// Parameters of a role's method. On an edge only a boolean, and only to `until` of a loop.
         #[prost(bool, tag = "8")]
         Boolean(bool),
         #[prost(int64, tag = "9")]
@@ -374,6 +374,95 @@ pub struct Flow {
     pub doc: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "8")]
     pub source: ::core::option::Option<Source>,
+    /// Every `each` and every `loop` makes one. A scope is named by its index here plus one; 0 is the flow itself.
+    #[prost(message, repeated, tag = "9")]
+    pub scopes: ::prost::alloc::vec::Vec<Scope>,
+    /// What a job may set by one name: whoever submits it sets each of the targets.
+    #[prost(message, repeated, tag = "10")]
+    pub parameters: ::prost::alloc::vec::Vec<FlowParameter>,
+}
+/// A constant of the flow that its function names, e.g. `max_tokens`.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FlowParameter {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub r#type: ::core::option::Option<Type>,
+    /// already set at the targets
+    #[prost(message, optional, tag = "3")]
+    pub default: ::core::option::Option<Value>,
+    /// "node.parameter"
+    #[prost(string, repeated, tag = "4")]
+    pub targets: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, tag = "5")]
+    pub doc: ::prost::alloc::string::String,
+}
+/// What runs once for each item of an `each`, or once for each round of a `loop`.
+///
+/// Every node is in one scope, and so is every port: a node's ports are in the node's scope, except where a control node
+/// says "inner": those are in the scope that it makes or closes. A frame's key has one index for each scope around the
+/// port that it left, outermost first: () in the flow itself, (3,) in an `each`, (3, 1) in a scope inside that.
+///
+/// An edge joins two ports of one scope, or leads from an outer scope into an inner one: such a frame matches every key
+/// that extends its own, and only one value may do so, never a stream ("collect it first"). Nothing leaves a scope except
+/// through the inner ports of `collect`, `ordered`, `unordered` (of an `each`) and `loop`.
+/// A node in a scope needs, in each of its alternatives, a port fed from that very scope, which gives it its keys; one
+/// that doesn't belongs to the outer scope.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Scope {
+    #[prost(enumeration = "scope::Kind", tag = "1")]
+    pub kind: i32,
+    /// the scope around it, by the same numbers; smaller than its own
+    #[prost(uint32, tag = "2")]
+    pub parent: u32,
+    /// index of the `each` or `loop` node that makes its keys; that node is in `parent`
+    #[prost(uint32, tag = "3")]
+    pub node: u32,
+    /// for messages, e.g. "page in each" or the loop body's function
+    #[prost(string, tag = "4")]
+    pub name: ::prost::alloc::string::String,
+}
+/// Nested message and enum types in `Scope`.
+pub mod scope {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Kind {
+        Unspecified = 0,
+        Each = 1,
+        Loop = 2,
+    }
+    impl Kind {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unspecified => "KIND_UNSPECIFIED",
+                Self::Each => "EACH",
+                Self::Loop => "LOOP",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "KIND_UNSPECIFIED" => Some(Self::Unspecified),
+                "EACH" => Some(Self::Each),
+                "LOOP" => Some(Self::Loop),
+                _ => None,
+            }
+        }
+    }
 }
 /// A named end of an edge.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -385,22 +474,29 @@ pub struct Port {
     /// Of a node's input: the method's parameter that it feeds. `any_of(a, b)` gives one parameter several ports.
     #[prost(string, tag = "3")]
     pub parameter: ::prost::alloc::string::String,
+    /// Of a node's input, of any kind of node: an edge from a branch of a `route`. It is in every alternative and feeds no
+    /// parameter: the node runs only when the branch is taken. Needed at the nodes of a branch that read anything from
+    /// outside of it (or nothing); those fed by nodes of the branch only are closed with them. Gates stand last.
+    #[prost(bool, tag = "4")]
+    pub gate: bool,
 }
-/// One use of one role method.
+/// One use of one role method, or of one control node. A nested flow's nodes stand here like the caller's own.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Node {
-    /// unique in the flow, e.g. "llm.chat" or "llm.chat#2"
+    /// unique in the flow, e.g. "llm.chat", "llm.chat#2", "collect" or "route#2"
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
+    /// empty for a control node
     #[prost(string, tag = "2")]
     pub role: ::prost::alloc::string::String,
+    /// empty for a control node
     #[prost(string, tag = "3")]
     pub method: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "4")]
     pub inputs: ::prost::alloc::vec::Vec<Port>,
     #[prost(message, repeated, tag = "5")]
     pub outputs: ::prost::alloc::vec::Vec<Port>,
-    /// OR of …
+    /// OR of …; of a control node: one alternative with all of its ports
     #[prost(message, repeated, tag = "6")]
     pub trigger: ::prost::alloc::vec::Vec<Alternative>,
     /// constants given in the flow
@@ -413,6 +509,124 @@ pub struct Node {
     pub options: ::core::option::Option<NodeOptions>,
     #[prost(message, optional, tag = "9")]
     pub source: ::core::option::Option<Source>,
+    /// where it runs: a number of Flow.scopes, or 0
+    #[prost(uint32, tag = "10")]
+    pub scope: u32,
+    /// None of these: it runs a method of a role on a worker. Each says which ports it has, in this order.
+    #[prost(oneof = "node::Control", tags = "11, 12, 13, 14, 15, 16, 17, 18, 19")]
+    pub control: ::core::option::Option<node::Control>,
+}
+/// Nested message and enum types in `Node`.
+pub mod node {
+    /// None of these: it runs a method of a role on a worker. Each says which ports it has, in this order.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Control {
+        #[prost(message, tag = "11")]
+        Each(super::Each),
+        #[prost(message, tag = "12")]
+        Collect(super::Collect),
+        #[prost(message, tag = "13")]
+        Ordered(super::Ordered),
+        #[prost(message, tag = "14")]
+        Unordered(super::Unordered),
+        #[prost(message, tag = "15")]
+        Zip(super::Zip),
+        #[prost(message, tag = "16")]
+        Merge(super::Merge),
+        #[prost(message, tag = "17")]
+        Route(super::Route),
+        #[prost(message, tag = "18")]
+        Loop(super::Loop),
+        #[prost(message, tag = "19")]
+        AnyOf(super::AnyOf),
+    }
+}
+/// Fan-out: each frame of a stream becomes the one frame of a key of its own. Several streams go in lockstep: key i gets
+/// frame i of each of them, and the shortest ends it. Runs where its (first) producer runs.
+///    inputs:  n >= 1 streams.
+///    outputs: n inner plain ports, of the streams' kinds; then "count", a stream of bool (any name) that never carries a
+///             frame: only END(count), or CLOSED. The compiler joins it to "count" of each `collect`, `ordered`,
+///             `unordered` of the scope; at least one of those must be there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Each {
+    #[prost(uint32, tag = "1")]
+    pub scope: u32,
+}
+/// Joins a number of values that is known only at run time into a list. Closed keys are left out; none at all gives \[\];
+/// a closed source closes it. Runs where its consumer runs.
+///    of an each (scope > 0): inputs: inner plain T (may be optional), then "count"; output: plain list\[T\].
+///    of a stream (scope = 0): input: Stream\[T\]; output: plain list\[T\].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Collect {
+    #[prost(uint32, tag = "1")]
+    pub scope: u32,
+}
+/// What leaves an `each` without `collect`: a stream in index order, without the closed keys.
+///    inputs: inner plain T, then "count"; output: Stream\[T\].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Ordered {
+    #[prost(uint32, tag = "1")]
+    pub scope: u32,
+}
+/// The same in order of arrival.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Unordered {
+    #[prost(uint32, tag = "1")]
+    pub scope: u32,
+}
+/// Streams in lockstep: frame i goes out on all outputs once all inputs have theirs; the shortest ends it; one that is
+/// closed closes it. Runs where its consumer runs. `each(zip_streams(a, b))` is better written as an `each` of two streams.
+///    inputs: n >= 2 streams; outputs: n streams of the same kinds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Zip {}
+/// All frames of all inputs, numbered by arrival; ends when all have ended; closed inputs are left out, all closed close
+/// it. Runs where its consumer runs.
+///    inputs: n >= 2 of one kind, streams or plain; output: one stream of that kind.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Merge {}
+/// Opens branches. Each output leads to gates (Port.gate) of the branch's nodes: it carries the choice itself when the
+/// branch is taken and is CLOSED when it isn't. Runs where its producer runs. An unknown name fails the job: BAD_ROUTE.
+///    input: Text when `exclusive` (a `Choice`: exactly one branch), else list\[Text\] (`Choices`: a set, maybe empty).
+///    outputs: one for each branch, of the input's type. What a route makes is an `any_of` over the branches' values (`AnyOf`);
+/// of `Choices` a `Merge` of them.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Route {
+    /// by output
+    #[prost(string, repeated, tag = "1")]
+    pub branches: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(bool, tag = "2")]
+    pub exclusive: bool,
+}
+/// Whichever comes first, once: the input that fires first wins, the first declared one when several are there at once; the
+/// others are drained and their producers told. Closed when all inputs are. It is what a `route` gives its caller (one input
+/// per branch), and what `any_of` gives a result, a control node or several consumers; the compiler turns an `any_of` with
+/// one consumer, a role's required input, into alternatives of that node instead. With one input and a gate it lends a value
+/// from outside to a branch that passes it on unchanged. Runs where its consumer runs.
+///    inputs: n >= 1 of one kind, plain or streams; output: one of that kind.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AnyOf {}
+/// A bounded cycle: the only node that edges may lead back to. Round r has the key (…, r). Runs where its body's first
+/// node is bound; nodes of a loop are bound once for all rounds.
+///    inputs:  `carried` starts (plain, outer); `carried` nexts (plain, inner: the state for the round after); until
+///             (inner, plain bool: whether this was the last round); `emitted` emits (inner, plain: what a round gives out).
+///    outputs: `carried` states (plain, inner, required); `carried` finals (plain, outer: the nexts of the last round);
+///             `emitted` streams (outer: the emits, in the order of rounds; a closed one is left out).
+/// A round is over when until, all nexts and all emits have come or are closed. When until says true, the finals get this
+/// round's nexts (CLOSED where they were closed) and the streams end. When until is closed, or says false while a next
+/// is closed, the loop ends without a value: finals are CLOSED, and so are streams that carried nothing. When it says
+/// false in round `max_rounds` - 1, the job fails: LOOP_LIMIT, naming the loop.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Loop {
+    #[prost(uint32, tag = "1")]
+    pub scope: u32,
+    /// >= 1
+    #[prost(uint32, tag = "2")]
+    pub carried: u32,
+    #[prost(uint32, tag = "3")]
+    pub emitted: u32,
+    /// >= 1
+    #[prost(uint32, tag = "4")]
+    pub max_rounds: u32,
 }
 /// … AND of input ports (indices into Node.inputs). Optional ports are listed too: they may be CLOSED.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -420,14 +634,23 @@ pub struct Alternative {
     #[prost(uint32, repeated, tag = "1")]
     pub ports: ::prost::alloc::vec::Vec<u32>,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeOptions {
-    /// 0: the cluster's default
+    /// attempts before the job fails; 1: at-most-once; 0: the cluster's default
     #[prost(uint32, tag = "1")]
     pub max_attempts: u32,
     /// same inputs and seed, same frames
     #[prost(bool, tag = "2")]
     pub deterministic: bool,
+    /// its frames carry opaque resume state (rule 12)
+    #[prost(bool, tag = "3")]
+    pub resumable: bool,
+    /// of the job's deadline, for each activation: > 0, <= 1; 0: no limit of its own
+    #[prost(double, tag = "4")]
+    pub deadline_share: f64,
+    /// nodes (by index) whose workers are preferred for it, e.g. for what they hold
+    #[prost(uint32, repeated, tag = "5")]
+    pub near: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Edge {
@@ -435,6 +658,7 @@ pub struct Edge {
     pub from: ::core::option::Option<End>,
     #[prost(message, optional, tag = "2")]
     pub to: ::core::option::Option<End>,
+    /// of the port that it leaves
     #[prost(message, optional, tag = "3")]
     pub r#type: ::core::option::Option<Type>,
 }

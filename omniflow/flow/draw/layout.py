@@ -10,13 +10,18 @@ from omniflow.flow.draw.scene import Box, PortRow, Scene
 CHARACTER = 7.3
 """Width of one character of the 12 px monospace font, in px."""
 ROW, HEADER, PADDING = 20.0, 28.0, 8.0
+GROUP_PADDING, TURN = 22.0, 14.0
+"""Left and right of what a group holds; below it for each arrow that leads back."""
 _COLUMN_GAP, _BOX_GAP, _LANE = 76.0, 26.0, 12.0
 _SWEEPS, _RELAXATIONS = 8, 12
 
 
 @dataclass(eq=False, slots=True)
 class Item:
-    """What takes a place in a column: a box, or the passage of a wire through it (`box` is None)."""
+    """What takes a place in a column: a box, or the passage of a wire through it (`box` is None).
+
+    `inner`: of a group, how what it holds is laid out.
+    """
 
     box: Box | None
     column: int
@@ -24,14 +29,29 @@ class Item:
     height: float
     x: float = 0.0
     y: float = 0.0
+    inner: Layout | None = None
 
-    def port(self, row: int) -> float:
-        """Height of a port below the item's top."""
-        if self.box is None:
-            return self.height / 2
-        if self.box.kind != "node":
+    def left(self, row: int) -> float:
+        """Height of an input below the item's top."""
+        if self.inner is not None and self.box is not None and self.box.scene is not None:
+            return self._door(self.inner, self.box.scene.entries()[row])
+        return self._port(row)
+
+    def right(self, row: int) -> float:
+        """Height of an output below the item's top."""
+        if self.inner is not None and self.box is not None:
+            return self._door(self.inner, self.box.doors[row])
+        return self._port(row)
+
+    def _port(self, row: int) -> float:
+        if self.box is None or self.box.kind != "node":
             return self.height / 2
         return HEADER + PADDING / 2 + ROW * (row + 0.5)
+
+    @staticmethod
+    def _door(inner: Layout, door: Box) -> float:
+        item = next(item for item in inner.items if item.box is door)
+        return HEADER + PADDING + item.y + item.height / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +65,11 @@ class Link:
 
     @property
     def start(self) -> float:
-        return self.source.y + self.source.port(self.source_row)
+        return self.source.y + self.source.right(self.source_row)
 
     @property
     def end(self) -> float:
-        return self.target.y + self.target.port(self.target_row)
+        return self.target.y + self.target.left(self.target_row)
 
 
 @dataclass(eq=False, slots=True)
@@ -65,7 +85,7 @@ class Layout:
 
 def lay_out(scene: Scene) -> Layout:
     columns_of = _columns(scene)
-    items = [Item(box, columns_of[index], *_size(box)) for index, box in enumerate(scene.boxes)]
+    items = [_item(box, columns_of[index]) for index, box in enumerate(scene.boxes)]
     columns: list[list[Item]] = [[] for _ in range(max(columns_of, default=0) + 1)]
     for item in items:
         columns[item.column].append(item)
@@ -86,10 +106,19 @@ def _columns(scene: Scene) -> list[int]:
         if wire.source < wire.target:
             feeds[wire.target].append(wire.source)
     for index, box in enumerate(scene.boxes):
-        if box.kind == "node":
+        if box.kind in ("node", "group"):
             column[index] = 1 + max((column[source] for source in feeds[index]), default=0)
     last = 1 + max(column, default=0)
-    return [last if box.kind == "result" else column[index] for index, box in enumerate(scene.boxes)]
+    return [last if box.kind in ("result", "exit") else column[index] for index, box in enumerate(scene.boxes)]
+
+
+def _item(box: Box, column: int) -> Item:
+    if box.scene is None:
+        return Item(box, column, *_size(box))
+    inner = lay_out(box.scene)
+    turns = TURN * len(box.scene.turns)
+    width = max(inner.width + 2 * GROUP_PADDING, CHARACTER * len(box.title) + 40)
+    return Item(box, column, width, HEADER + 2 * PADDING + inner.height + turns, inner=inner)
 
 
 def _size(box: Box) -> tuple[float, float]:
@@ -145,17 +174,17 @@ def _places(columns: list[list[Item]]) -> dict[int, int]:
 def _barycentre(item: Item, links: list[Link], places: dict[int, int], forward: bool) -> float:
     if forward:
         around = [
-            places[id(link.source)] + _share(link.source, link.source_row) for link in links if link.target is item
+            places[id(link.source)] + link.source.right(link.source_row) / link.source.height
+            for link in links
+            if link.target is item
         ]
     else:
         around = [
-            places[id(link.target)] + _share(link.target, link.target_row) for link in links if link.source is item
+            places[id(link.target)] + link.target.left(link.target_row) / link.target.height
+            for link in links
+            if link.source is item
         ]
     return sum(around) / len(around) if around else places[id(item)] + 0.5
-
-
-def _share(item: Item, row: int) -> float:
-    return item.port(row) / item.height
 
 
 def _crossings(columns: list[list[Item]], links: list[Link]) -> int:
@@ -163,8 +192,8 @@ def _crossings(columns: list[list[Item]], links: list[Link]) -> int:
     spans = [
         (
             link.source.column,
-            places[id(link.source)] + _share(link.source, link.source_row),
-            places[id(link.target)] + _share(link.target, link.target_row),
+            places[id(link.source)] + link.source.right(link.source_row) / link.source.height,
+            places[id(link.target)] + link.target.left(link.target_row) / link.target.height,
         )
         for link in links
     ]
@@ -182,8 +211,9 @@ def _place_columns(layout: Layout) -> None:
         for item in column:
             # Inputs end, results begin and nodes sit in the middle of their column; a passage spans it.
             slack = width - item.width
-            item.x = x + (slack if item.box is not None and item.box.kind == "input" else 0.0)
-            if item.box is not None and item.box.kind == "node":
+            kind = item.box.kind if item.box is not None else ""
+            item.x = x + (slack if kind in ("input", "entry") else 0.0)
+            if kind in ("node", "group"):
                 item.x = x + slack / 2
             if item.box is None:
                 item.width = width
@@ -209,8 +239,8 @@ def _place_rows(layout: Layout, links: list[Link]) -> None:
 
 def _wish(item: Item, links: list[Link]) -> float:
     """The height at which the item's wires would run level on the whole."""
-    wishes = [link.start - link.target.port(link.target_row) for link in links if link.target is item]
-    wishes += [link.end - link.source.port(link.source_row) for link in links if link.source is item]
+    wishes = [link.start - link.target.left(link.target_row) for link in links if link.target is item]
+    wishes += [link.end - link.source.right(link.source_row) for link in links if link.source is item]
     return sum(wishes) / len(wishes) if wishes else item.y
 
 

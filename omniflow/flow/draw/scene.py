@@ -1,4 +1,7 @@
-"""A flow as boxes with ports and wires between them; nothing has a place yet."""
+"""A flow as boxes with ports and wires between them; nothing has a place yet.
+
+An `each` or a `loop` is one box, a group, with a scene of its own inside: what enters and leaves it are boxes there.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Literal
 from omniflow.types import ValueType, from_message
 from omniflow.v1 import flow_pb2, value_pb2
 
-BoxKind = Literal["input", "node", "result"]
+BoxKind = Literal["input", "node", "result", "group", "entry", "exit"]
 _LONGEST_CONSTANT = 24
 
 
@@ -22,13 +25,20 @@ class PortRow:
 
 @dataclass(eq=False, slots=True)
 class Box:
-    """An input, a node or a result. `constants`: lines like "max_tokens = 64"."""
+    """`control`: the kind of a control node, "" of a role's; `constants`: lines like "max_tokens = 64"; `scene`: what
+    a group holds; `doors`: of a group, the box inside that each of its outputs comes out of.
+
+    The inputs of a group are, in order, the entries of its scene.
+    """
 
     kind: BoxKind
     title: str
     inputs: list[PortRow] = field(default_factory=list)
     outputs: list[PortRow] = field(default_factory=list)
     constants: list[str] = field(default_factory=list)
+    control: str = ""
+    scene: Scene | None = None
+    doors: list[Box] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,43 +52,36 @@ class Wire:
     type: ValueType
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Scene:
-    """`boxes`: inputs, then nodes, then results, each in the flow's order."""
+    """`boxes`: what feeds others stands before them; `turns`: from an exit back to the entry of the next round."""
 
     name: str
-    boxes: list[Box]
-    wires: list[Wire]
+    boxes: list[Box] = field(default_factory=list)
+    wires: list[Wire] = field(default_factory=list)
+    turns: list[tuple[Box, Box]] = field(default_factory=list)
+
+    def entries(self) -> list[Box]:
+        return [box for box in self.boxes if box.kind == "entry"]
 
 
-def scene_of(flow: flow_pb2.Flow) -> Scene:
-    boxes = [Box("input", port.name, outputs=[_row(port)]) for port in flow.inputs]
-    boxes += [_node(node) for node in flow.nodes]
-    boxes += [Box("result", port.name, inputs=[_row(port)]) for port in flow.results]
-    nodes, results = len(flow.inputs), len(flow.inputs) + len(flow.nodes)
-
-    def end(place: flow_pb2.End) -> tuple[int, int]:
-        if place.place == flow_pb2.End.NODE:
-            return nodes + place.node, place.port
-        return (place.port, 0) if place.place == flow_pb2.End.INPUT else (results + place.port, 0)
-
-    wires = [Wire(*end(getattr(edge, "from")), *end(edge.to), ValueType.from_proto(edge.type)) for edge in flow.edges]
-    return Scene(flow.name, boxes, wires)
-
-
-def _node(node: flow_pb2.Node) -> Box:
+def node_box(node: flow_pb2.Node) -> Box:
+    """A node that is no each, loop or end of one."""
     return Box(
         "node",
         node.name,
-        inputs=[_row(port) for port in node.inputs],
-        outputs=[_row(port) for port in node.outputs],
+        inputs=[row(port) for port in node.inputs],
+        outputs=[row(port) for port in node.outputs],
         constants=[f"{name} = {_constant(value)}" for name, value in sorted(node.parameters.items())],
+        control=node.WhichOneof("control") or "",
     )
 
 
-def _row(port: flow_pb2.Port) -> PortRow:
+def row(port: flow_pb2.Port) -> PortRow:
     name = port.name
-    if port.parameter and port.parameter != name:
+    if port.gate:
+        name = "when taken"
+    elif port.parameter and port.parameter != name:
         # One of several ports for one parameter: whichever comes first.
         name = port.parameter if name.endswith("#1") else f"or {port.parameter}"
     return PortRow(name, ValueType.from_proto(port.type))

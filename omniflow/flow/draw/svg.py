@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from html import escape
 
-from omniflow.flow.draw.layout import CHARACTER, HEADER, PADDING, ROW, Item, Layout, Link, lay_out
-from omniflow.flow.draw.scene import Box, PortRow, Scene, scene_of
+from omniflow.flow.draw.layout import (
+    CHARACTER,
+    GROUP_PADDING,
+    HEADER,
+    PADDING,
+    ROW,
+    TURN,
+    Item,
+    Layout,
+    Link,
+    lay_out,
+)
+from omniflow.flow.draw.nested import scene_of
+from omniflow.flow.draw.scene import Box, PortRow, Scene, Wire
 from omniflow.types import Kind, ValueType
 from omniflow.v1 import flow_pb2
 
@@ -28,6 +40,11 @@ text { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mo
 .card { fill: #ffffff; stroke: #c3cad7; }
 .head { fill: #f1f4f9; }
 .hollow { fill: #ffffff; }
+.ground { fill: #f6f8fc; stroke: #9aa5bb; stroke-dasharray: 2 3; }
+.ground.loop { fill: #fdf7ee; stroke: #c9a15c; }
+.card.route, .card.any_of, .card.merge, .card.zip, .card.collect { stroke: #8250c4; }
+.head.route, .head.any_of, .head.merge, .head.zip, .head.collect { fill: #f3edfb; }
+.turn { stroke: #6b7385; stroke-dasharray: 5 4; }
 .wire { fill: none; stroke-width: 1.8; }
 .stream { stroke-width: 3.2; }
 .optional { stroke-dasharray: 6 4; }
@@ -38,6 +55,9 @@ text { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mo
   .card { fill: #1d222c; stroke: #3d4657; }
   .head { fill: #262d3a; }
   .hollow { fill: #1d222c; }
+  .ground { fill: #191d25; stroke: #4d586e; }
+  .ground.loop { fill: #221d15; stroke: #80683c; }
+  .head.route, .head.any_of, .head.merge, .head.zip, .head.collect { fill: #2d2440; }
 }
 """
 
@@ -53,11 +73,12 @@ def svg(flow: flow_pb2.Flow) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="flow {escape(flow.name)}">',
         f"<style>{_STYLE}</style>",
+        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="5" markerHeight="5" orient="auto">'
+        f'<path d="M0 0 L8 4 L0 8 z" fill="{_OTHER}"/></marker></defs>',
         f'<rect class="page" width="{width:.0f}" height="{height:.0f}" rx="10"/>',
         f'<text class="title" x="{_MARGIN}" y="{_MARGIN + 10}">{escape(flow.name)}</text>',
         f'<g transform="translate({_MARGIN},{_MARGIN + _TITLE})">',
-        *_wires(scene, layout),
-        *(_box(item) for item in layout.items),
+        *_scene(scene, layout),
         "</g>",
         f'<g transform="translate({_MARGIN},{height - _MARGIN})">{legend}</g>',
         "</svg>",
@@ -68,6 +89,67 @@ def svg(flow: flow_pb2.Flow) -> str:
 def colour(type: ValueType) -> str:
     kind = type.item.kind if type.kind is Kind.LIST and type.item is not None else type.kind
     return _COLOURS.get(kind, _OTHER)
+
+
+def _scene(scene: Scene, layout: Layout) -> list[str]:
+    """Groups first, so that wires run over their grounds, then wires, then what they join."""
+    groups = [_group(item) for item in layout.items if item.inner is not None]
+    boxes = [_box(item) for item in layout.items if item.inner is None]
+    return [*groups, *_wires(scene, layout), *(_doors(item) for item in layout.items if item.inner is not None), *boxes]
+
+
+def _group(item: Item) -> str:
+    """The ground of an each or a loop, with all that it holds."""
+    box, inner = item.box, item.inner
+    if box is None or inner is None or box.scene is None:
+        return ""
+    left = _inset(item)
+    held = _scene(box.scene, inner)
+    turns = [_turn(inner, *turn, number) for number, turn in enumerate(box.scene.turns, start=1)]
+    return (
+        f'<g transform="translate({item.x:.1f},{item.y:.1f})">'
+        f'<rect class="ground {box.control}" width="{item.width:.1f}" height="{item.height:.1f}" rx="12"/>'
+        f'<text class="name" x="14" y="{HEADER / 2 + 5}">{escape(box.title)}</text>'
+        f'<g transform="translate({left:.1f},{HEADER + PADDING})">{"".join([*turns, *held])}</g></g>'
+    )
+
+
+def _inset(item: Item) -> float:
+    return (item.width - item.inner.width) / 2 if item.inner is not None else GROUP_PADDING
+
+
+def _turn(inner: Layout, exit_: Box, entry: Box, number: int) -> str:
+    """The way of a loop's state from the end of a round to the start of the next."""
+    ends = {id(item.box): item for item in inner.items}
+    start, end = ends[id(exit_)], ends[id(entry)]
+    x, y = start.x + start.width / 2, start.y + start.height
+    low, left, top = inner.height + TURN * (number - 0.5), end.x + end.width / 2, end.y + end.height
+    return (
+        f'<path class="wire turn" marker-end="url(#arrow)" '
+        f'd="M{x:.1f} {y:.1f} V{low - 8:.1f} Q{x:.1f} {low:.1f} {x - 8:.1f} {low:.1f} H{left + 8:.1f} '
+        f'Q{left:.1f} {low:.1f} {left:.1f} {low - 8:.1f} V{top + 2:.1f}"/>'
+    )
+
+
+def _doors(item: Item) -> str:
+    """The ports of a group, and their wires on to what is inside."""
+    box = item.box
+    if box is None or item.inner is None:
+        return ""
+    inset, ends = _inset(item), {id(each.box): each for each in item.inner.items}
+    parts = [f'<g transform="translate({item.x:.1f},{item.y:.1f})">']
+    entries = box.scene.entries() if box.scene is not None else []
+    for index, (port, entry) in enumerate(zip(box.inputs, entries, strict=True)):
+        y, end = item.left(index), inset + ends[id(entry)].x
+        parts.append(f'<path class="wire" stroke="{colour(port.type)}" d="M0 {y:.1f} H{end:.1f}"/>{_dot(0.0, y, port)}')
+    for index, (port, door) in enumerate(zip(box.outputs, box.doors, strict=True)):
+        y, start = item.right(index), inset + ends[id(door)].x + ends[id(door)].width
+        classes = "wire stream" if port.type.stream else "wire"
+        parts.append(
+            f'<path class="{classes}" stroke="{colour(port.type)}" d="M{start:.1f} {y:.1f} H{item.width:.1f}"/>'
+            f"{_dot(item.width, y, port)}"
+        )
+    return "".join([*parts, "</g>"])
 
 
 def _wires(scene: Scene, layout: Layout) -> list[str]:
@@ -98,10 +180,10 @@ def _box(item: Item) -> str:
 
 
 def _end(item: Item, box: Box) -> str:
-    """An input or a result: a pill in the colour of what travels."""
+    """An input or a result, of the flow or of a scope: a pill in the colour of what travels."""
     row = (box.outputs or box.inputs)[0]
     middle = item.height / 2 + 4
-    dot = item.width if box.kind == "input" else 0.0
+    dot = item.width if box.kind in ("input", "entry") else 0.0
     return (
         f'<g transform="translate({item.x:.1f},{item.y:.1f})">'
         f'<rect class="card" width="{item.width:.1f}" height="{item.height:.1f}" rx="{item.height / 2:.1f}" '
@@ -116,17 +198,17 @@ def _node(item: Item, box: Box) -> str:
     width, height = item.width, item.height
     parts = [
         f'<g transform="translate({item.x:.1f},{item.y:.1f})">',
-        f'<rect class="card" width="{width:.1f}" height="{height:.1f}" rx="8"/>',
-        f'<path class="head" d="M0.5 {HEADER} V8 Q0.5 0.5 8 0.5 H{width - 8:.1f} Q{width - 0.5:.1f} 0.5 '
+        f'<rect class="card {box.control}" width="{width:.1f}" height="{height:.1f}" rx="8"/>',
+        f'<path class="head {box.control}" d="M0.5 {HEADER} V8 Q0.5 0.5 8 0.5 H{width - 8:.1f} Q{width - 0.5:.1f} 0.5 '
         f'{width - 0.5:.1f} 8 V{HEADER} Z"/>',
         f'<text class="name" x="{width / 2:.1f}" y="{HEADER / 2 + 4.5}" text-anchor="middle">'
         f"{escape(box.title)}</text>",
     ]
     for index, row in enumerate(box.inputs):
-        y = item.port(index)
+        y = item.left(index)
         parts.append(f'<text x="12" y="{y + 4:.1f}">{_label(row)}</text>{_dot(0.0, y, row)}')
     for index, row in enumerate(box.outputs):
-        y, word = item.port(index), str(row.type)
+        y, word = item.right(index), str(row.type)
         # The name is placed by itself: how a shift inside right-aligned text counts differs between viewers.
         name_end = width - 12 - CHARACTER * len(word) - 6
         parts.append(
@@ -150,8 +232,12 @@ def _dot(x: float, y: float, row: PortRow) -> str:
     return f'<circle {fill} cx="{x:.1f}" cy="{y:.1f}" r="4" stroke="{colour(row.type)}" stroke-width="1.6"/>'
 
 
+def _all_wires(scene: Scene) -> list[Wire]:
+    return [*scene.wires, *(wire for box in scene.boxes if box.scene is not None for wire in _all_wires(box.scene))]
+
+
 def _legend(scene: Scene) -> str:
-    kinds = {wire.type.word: colour(wire.type) for wire in scene.wires}
+    kinds = {wire.type.word: colour(wire.type) for wire in _all_wires(scene)}
     parts, x = [], 0.0
     for word, shade in kinds.items():
         parts.append(f'<circle cx="{x + 4:.1f}" cy="-4" r="4" fill="{shade}"/>')

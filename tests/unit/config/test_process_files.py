@@ -57,7 +57,7 @@ def test_what_is_not_set_is_left_to_the_process(tmp_path: Path) -> None:
         {"cluster": "x", "run": tmp_path, "workers": [{"name": "one", "roles": ["roles:One"]}]}
     )
     contents = {file.stem: content for file, content in make_plan(config).files.items()}
-    assert set(contents["scheduler"]) == {"cluster", "etcd", "name", "listen"}
+    assert set(contents["scheduler"]) == {"cluster", "etcd", "name", "listen", "journal"}
     assert set(contents["one"]) == {"cluster", "etcd", "name", "listen", "roles"}
 
 

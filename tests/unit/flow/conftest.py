@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from omniflow.errors import BadFlow
 from omniflow.flow import Flow, load_flows
 
 ROLES = """\
-from typing import NamedTuple
-from omniflow import Audio, Image, Stream, Tensor, Text, any_of, flow, given, record, use
+from typing import Literal, NamedTuple
+from omniflow import Audio, Choice, Choices, Image, Stream, Tensor, Text, any_of, collect, each, flow, given, loop
+from omniflow import merge, options, record, route, unordered, use, zip_streams
 from omniflow.roles import EngineRole, Role, method
 
 class Ocr(Role):
@@ -28,6 +30,10 @@ class Llm(Role):
         raise NotImplementedError
     @method
     def summary(self, text: Text, *, words: int) -> Text: raise NotImplementedError
+    @method
+    def hear(self, text: Text, words: Stream[Text]) -> Audio: raise NotImplementedError
+    @method
+    def both(self, one: Text, two: Text) -> Text: raise NotImplementedError
     @method(deterministic=False, max_attempts=2)
     def think(self, text: Text) -> Words: raise NotImplementedError
 
@@ -35,7 +41,42 @@ class Tts(Role):
     @method
     def speak(self, text: Stream[Text], voice: Audio | None = None) -> Stream[Audio]: raise NotImplementedError
 
+class Boxes(NamedTuple):
+    text: Text
+    box: Tensor
+
+class Splitter(Role):
+    @method
+    def pages(self, image: Image) -> Stream[Image]: raise NotImplementedError
+    @method
+    def lines(self, text: Text) -> Stream[Text]: raise NotImplementedError
+    @method
+    def join(self, texts: list[Text]) -> Text: raise NotImplementedError
+    @method
+    def boxes(self, image: Image) -> Boxes: raise NotImplementedError
+
+class Plan(NamedTuple):
+    kind: Choice[Literal["short", "long"]]
+    tools: Choices[Literal["web", "files"]]
+    note: Text
+
+class Draft(NamedTuple):
+    text: Text
+    page: Image | None
+    done: bool
+
+class Planner(Role):
+    @method
+    def plan(self, request: Text) -> Plan: raise NotImplementedError
+    @method
+    def begin(self, request: Text) -> Draft: raise NotImplementedError
+    @method
+    def edit(self, text: Text) -> Draft: raise NotImplementedError
+    @method
+    def polish(self, draft: Draft) -> Draft: raise NotImplementedError
+
 ocr, llm, tts = use(Ocr), use(Llm), use(Tts)
+splitter, planner = use(Splitter), use(Planner)
 
 class Answer(NamedTuple):
     text: Stream[Text]
@@ -64,3 +105,30 @@ def the_flow(written: Callable[[str], Path]) -> Callable[[str], Flow[..., Any]]:
         return load_flows(str(written(body)))[-1]
 
     return make
+
+
+Shown = Callable[[str, str, str, str], None]
+
+
+@pytest.fixture
+def shown(the_flow: Callable[[str], Flow[..., Any]]) -> Shown:
+    """Asserts that a mistake is shown: its code, the line that ends in "# <-", part of the message and of the cure."""
+
+    def check(code: str, body: str, why: str, cure: str) -> None:
+        flow = the_flow(body + "\n")
+        with pytest.raises(BadFlow) as caught:
+            flow.to_proto()
+        problems = [problem for problem in caught.value.problems if problem.code == code]
+        assert problems, str(caught.value)
+        problem = problems[0]
+        assert why in problem.message
+        assert cure in problem.cure
+        assert problem.source is not None
+        file = Path(problem.source.file)
+        marked = 1 + next(n for n, line in enumerate(file.read_text().splitlines()) if line.endswith("# <-"))
+        text = str(caught.value)
+        assert f"user_flow.py:{marked} in " in text
+        assert f"{marked} | {problem.source.text}" in text
+        assert problem.source.text.endswith("# <-")
+
+    return check

@@ -13,7 +13,7 @@ from omniflow.cli.flow import app
 from omniflow.flow import Flow
 from omniflow.flow.draw import mermaid, svg
 from omniflow.flow.draw.layout import lay_out
-from omniflow.flow.draw.scene import scene_of
+from omniflow.flow.draw.nested import scene_of
 
 Make = Callable[[str], Flow[..., Any]]
 
@@ -124,3 +124,53 @@ def test_draw_asks_which_of_several_and_names_a_missing_file(written: Callable[[
     unwritable = runner.invoke(app, ["draw", f"{path}:g", "-o", str(path / "below.svg")])
     assert unwritable.exit_code == 2
     assert "cannot write" in unwritable.output
+
+
+NESTED = """\
+@flow
+def nested(pages: Stream[Image], q: Text) -> Text:
+    def better(text: Text) -> Draft:
+        plan = planner.plan(text)
+        return route(plan.kind, short=lambda: planner.edit(plan.note), long=lambda: planner.edit(text))
+    texts = collect(llm.both(q, ocr.read(page)) for page in each(pages))
+    return loop(better, start=splitter.join(texts), until="done", max_rounds=5)
+"""
+
+
+def test_an_each_and_a_loop_are_boxes_around_what_runs_in_them(the_flow: Make) -> None:
+    scene = scene_of(the_flow(NESTED).to_proto())
+    fan, cycle = [box for box in scene.boxes if box.kind == "group"]
+    assert fan.scene is not None
+    assert cycle.scene is not None
+    assert [box.title for box in fan.scene.boxes] == ["item", "ocr.read", "q", "llm.both", "collect"]
+    assert [(row.name, str(row.type)) for row in fan.outputs] == [("collect", "list[Text]")]
+    assert cycle.title == "loop `better`, at most 5 rounds"
+    assert {box.title for box in cycle.scene.boxes} >= {"text", "route", "any_of", "next text", "until"}
+    assert [(exit_.title, entry.title) for exit_, entry in cycle.scene.turns] == [("next text", "text")]
+    assert [row.name for row in cycle.outputs] == ["last text"]
+
+
+def test_what_a_group_holds_lies_inside_of_it(the_flow: Make) -> None:
+    layout = lay_out(scene_of(the_flow(NESTED).to_proto()))
+    groups = [item for item in layout.items if item.inner is not None]
+    assert len(groups) == 2
+    for group in groups:
+        assert group.inner is not None
+        assert group.inner.width < group.width
+        assert group.inner.height < group.height
+        assert group.box is not None
+        for row in range(len(group.box.inputs)):
+            assert 0 < group.left(row) < group.height
+        for row in range(len(group.box.outputs)):
+            assert 0 < group.right(row) < group.height
+
+
+def test_scopes_routes_and_loops_are_drawn(the_flow: Make) -> None:
+    graph = the_flow(NESTED).to_proto()
+    drawing = svg(graph)
+    ET.fromstring(drawing)
+    for part in ('class="ground each"', 'class="ground loop"', 'class="wire turn"', "when taken", "at most 5 rounds"):
+        assert part in drawing
+    text = mermaid(graph)
+    assert text.count("subgraph") == text.count("    end\n") == 2
+    assert '|"if short"|' in text

@@ -74,18 +74,16 @@ def test_every_node_knows_its_line(the_flow: Make) -> None:
 
 def test_any_of_gives_a_parameter_several_ports_and_the_node_alternatives(the_flow: Make) -> None:
     graph = the_flow(
-        "@flow\ndef f(a: Text, b: Text, c: Text, d: Text) -> Stream[Text]:\n"
-        "    return llm.chat(any_of(a, b), context=any_of(c, d))\n"
+        "@flow\ndef f(a: Text, b: Text, c: Text, d: Text) -> Text:\n    return llm.both(any_of(a, b), any_of(c, d))\n"
     ).to_proto()
     (node,) = graph.nodes
     assert [(port.name, port.parameter) for port in node.inputs] == [
-        ("question#1", "question"),
-        ("question#2", "question"),
-        ("context#1", "context"),
-        ("context#2", "context"),
+        ("one#1", "one"),
+        ("one#2", "one"),
+        ("two#1", "two"),
+        ("two#2", "two"),
     ]
     assert [list(each.ports) for each in node.trigger] == [[0, 2], [0, 3], [1, 2], [1, 3]]
-    assert not any(port.type.optional for port in node.inputs), "the first to be closed must not win with None"
     assert not node.options.deterministic, "which one comes first is a matter of timing (rule 8)"
 
 
@@ -130,7 +128,7 @@ def test_a_flow_called_inside_another_is_recorded_there(the_flow: Make) -> None:
         "@flow\ndef inner(q: Text) -> Stream[Text]:\n    return llm.chat(q)\n"
         "@flow\ndef outer(q: Text) -> Stream[Audio]:\n    return tts.speak(inner(q))\n"
     ).to_proto()
-    assert [node.name for node in graph.nodes] == ["llm.chat", "tts.speak"]
+    assert [node.name for node in graph.nodes] == ["inner.llm.chat", "tts.speak"]
 
 
 def test_a_missing_optional_input_may_make_an_optional_result(the_flow: Make) -> None:

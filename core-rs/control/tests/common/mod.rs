@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use omniflow_flow::{
-    Destination, EdgeSpec, Graph, GraphSpec, NodeId, NodeKind, NodeSpec, Origin, PortIx, PortSpec,
-    ValueKind, ValueType,
+    Destination, EdgeSpec, Graph, GraphSpec, NodeId, NodeKind, NodeOptions, NodeSpec, Origin,
+    PortIx, PortSpec, ValueKind, ValueType,
 };
 
 fn text(stream: bool) -> ValueType {
@@ -22,6 +22,7 @@ fn port(name: String, stream: bool) -> PortSpec {
         parameter: name.clone(),
         name,
         value_type: text(stream),
+        gate: false,
     }
 }
 
@@ -70,9 +71,11 @@ pub fn flow(name: &str, nodes: &[(&str, &[u32], bool)]) -> Arc<Graph> {
             trigger: vec![(0..inputs.len() as u32).map(PortIx).collect()],
             inputs,
             outputs: vec![port("out".to_owned(), *stream)],
-            max_attempts: 0,
-            deterministic: true,
-            source: None,
+            options: NodeOptions {
+                deterministic: true,
+                ..NodeOptions::default()
+            },
+            ..NodeSpec::default()
         });
     }
     for (index, (_, _, stream)) in nodes.iter().enumerate() {

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::effect::Arrival;
-use crate::item::{Item, Payload};
+use crate::item::Item;
+use crate::payload::Payload;
 
 /// How far ahead of a missing frame others are kept. Links keep their order, so a gap is short where it occurs at all.
 const WINDOW: u64 = 65_536;
@@ -223,7 +224,7 @@ impl<P: Payload> Inlet<P> {
 
     /// Nobody will read it: frees what it holds. Whether its producer is worth telling: it may still be sending.
     pub(super) fn refuse(&mut self) -> bool {
-        let sending = self.state == State::Open;
+        let sending = self.state == State::Open && self.end.is_none();
         *self = Self {
             state: State::Refused,
             epoch: self.epoch,
@@ -260,6 +261,12 @@ impl<P: Payload> Inlet<P> {
     /// The count of a stream whose frames have all been delivered.
     pub(super) fn ended(&self) -> Option<u64> {
         (self.state == State::Ended).then_some(self.next)
+    }
+
+    /// The count of a stream that has said so, whether or not its frames have come: on an edge that carries none, END(count)
+    /// is all there is.
+    pub(super) fn ended_with(&self) -> Option<u64> {
+        self.end.or(self.ended())
     }
 
     pub(super) fn is_stream(&self) -> bool {

@@ -1,9 +1,12 @@
 //! What a resolver holds, and whether it is sound.
 
-use crate::item::Payload;
+use crate::ids::NodeId;
+use crate::key::Key;
+use crate::payload::Payload;
 
 use super::Resolver;
 use super::node_run::NodeRun;
+use super::node_runs::NodeRuns;
 use super::result_run::ResultRun;
 
 /// What a resolver holds. All zero when everything hosted has ended.
@@ -32,6 +35,13 @@ impl<P: Payload> Resolver<P> {
                 open: sum.open + usize::from(run.open()),
             };
         }
+        for (frames, bytes) in self.nodes.iter().map(NodeRuns::holds_outer) {
+            sum = Footprint {
+                frames: sum.frames + frames,
+                bytes: sum.bytes + bytes,
+                ..sum
+            };
+        }
         for (frames, bytes) in self.results.iter().flatten().map(ResultRun::holds) {
             sum = Footprint {
                 frames: sum.frames + frames,
@@ -42,6 +52,23 @@ impl<P: Payload> Resolver<P> {
         sum
     }
 
+    /// What counts as open in `footprint`: for messages, when something does not end.
+    pub fn open_runs(&self) -> Vec<(NodeId, Key)> {
+        let of_node = |(node, runs): (u32, &NodeRuns<P>)| {
+            let open = runs.runs.iter().filter(|(_, run)| run.open());
+            open.map(|(key, _)| (NodeId(node), key.clone()))
+                .collect::<Vec<_>>()
+        };
+        (0..).zip(&self.nodes).flat_map(of_node).collect()
+    }
+
+    /// Numbers kept so that nothing fires twice and nothing late begins again: about what is over, and about hosting.
+    /// Flat over the rounds of a loop and the keys of an `each`, and near zero when their scope has ended.
+    pub fn facts(&self) -> usize {
+        let nodes = self.nodes.iter().map(NodeRuns::facts).sum::<usize>();
+        nodes + self.scopes.facts() + self.restarts.len() + self.parked.len()
+    }
+
     /// Whether it holds nothing: everything that was hosted or arrived has ended.
     pub fn is_empty(&self) -> bool {
         self.footprint() == Footprint::default()
@@ -50,7 +77,7 @@ impl<P: Payload> Resolver<P> {
     /// Verifies every invariant; the error says which is broken. For tests, and when idle.
     pub fn check(&self) -> Result<(), String> {
         for (node, runs) in self.nodes.iter().enumerate() {
-            for (key, run) in runs.iter() {
+            for (key, run) in runs.runs.iter() {
                 run.check()
                     .map_err(|what| format!("node {node}, key {key}: {what}"))?;
             }
@@ -77,6 +104,6 @@ impl<P: Payload> Resolver<P> {
     fn runs(&self) -> impl Iterator<Item = &NodeRun<P>> {
         self.nodes
             .iter()
-            .flat_map(|runs| runs.iter().map(|(_, run)| run))
+            .flat_map(|runs| runs.runs.iter().map(|(_, run)| run))
     }
 }

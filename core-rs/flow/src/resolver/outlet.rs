@@ -1,8 +1,10 @@
 //! The sending end of one port for one key: numbers frames, and knows which of its edges nobody wants.
 
 use crate::effect::Effect;
-use crate::ids::{EdgeId, Key};
-use crate::item::{Item, Payload};
+use crate::ids::EdgeId;
+use crate::item::Item;
+use crate::key::Key;
+use crate::payload::Payload;
 use crate::spec::PortSpec;
 
 /// See the module.
@@ -73,6 +75,27 @@ impl Outlet {
         self.over = true;
         self.send(lane, Item::End { count: self.sent }, effects);
         Ok(())
+    }
+
+    /// END of frames that went out elsewhere: one to each key of a scope.
+    pub(super) fn end_with<P: Payload>(
+        &mut self,
+        lane: Lane<'_>,
+        count: u64,
+        effects: &mut Vec<Effect<P>>,
+    ) {
+        self.over = true;
+        self.send(lane, Item::End { count }, effects);
+    }
+
+    /// Frames sent.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Whether nothing more may be sent.
+    pub(super) fn is_over(&self) -> bool {
+        self.over
     }
 
     /// Leaves the port empty, if its type allows that.

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::ids::Key;
+use crate::key::Key;
 
 /// A map from keys. Nothing is allocated for the root.
 #[derive(Debug)]
@@ -45,12 +45,42 @@ impl<T> PerKey<T> {
         }
     }
 
-    pub(super) fn remove(&mut self, key: &Key) {
+    pub(super) fn insert(&mut self, key: &Key, value: T) {
         if key.is_root() {
-            self.root = None;
+            self.root = Some(value);
         } else {
-            self.others.remove(key);
+            self.others.insert(key.clone(), value);
         }
+    }
+
+    pub(super) fn remove(&mut self, key: &Key) -> Option<T> {
+        if key.is_root() {
+            self.root.take()
+        } else {
+            self.others.remove(key)
+        }
+    }
+
+    /// Keeps what `keep` says yes to.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&Key, &mut T) -> bool) {
+        if self
+            .root
+            .as_mut()
+            .is_some_and(|root| !keep(&Key::ROOT, root))
+        {
+            self.root = None;
+        }
+        self.others.retain(|key, value| keep(key, value));
+    }
+
+    /// The keys for which there is something, of those that `wanted` says yes to.
+    pub(super) fn keys(&self, wanted: impl Fn(&Key) -> bool) -> Vec<Key> {
+        let keys = self.iter().map(|(key, _)| key);
+        keys.filter(|key| wanted(key)).cloned().collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.root.is_some()) + self.others.len()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &T)> {

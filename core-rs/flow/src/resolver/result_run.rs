@@ -2,8 +2,10 @@
 
 use crate::effect::{Arrival, Effect};
 use crate::graph::Graph;
-use crate::ids::{EdgeId, Key, PortIx};
-use crate::item::{Item, Payload};
+use crate::ids::{EdgeId, PortIx};
+use crate::item::Item;
+use crate::key::Key;
+use crate::payload::Payload;
 
 use super::inlet::Inlet;
 

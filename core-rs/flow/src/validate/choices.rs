@@ -3,18 +3,63 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::graph::Wiring;
-use crate::ids::{EdgeId, PortIx};
+use crate::ids::{EdgeId, NodeId, PortIx};
 use crate::problem::{Problem, ProblemCode};
 use crate::spec::{GraphSpec, NodeSpec, PortSpec};
 
+use super::conditions::{Conditions, alternatives};
 use super::problem;
+use super::shapes::ungated;
 
 pub(super) fn check(spec: &GraphSpec, wiring: &Wiring, problems: &mut Vec<Problem>) {
     for (index, node) in spec.nodes.iter().enumerate() {
         let mut report = |found: Problem| problems.push(found.at_node(index));
         check_feeds(node, &wiring.node_inputs[index], &mut report);
-        check_alternatives(node, &mut report);
-        check_parameters(node, &mut report);
+        if node.kind.is_role() {
+            check_alternatives(node, &mut report);
+            check_gates(node, &mut report);
+            check_parameters(node, &mut report);
+        }
+    }
+    check_exclusive(spec, wiring, problems);
+}
+
+fn check_gates(node: &NodeSpec, report: &mut impl FnMut(Problem)) {
+    if let Some(alternative) = ungated(node) {
+        report(problem(
+            ProblemCode::MissingGate,
+            format!(
+                "alternative {alternative} of {} does not wait for the branch that the node is in",
+                node.name
+            ),
+            "put its gates into every alternative",
+        ));
+    }
+}
+
+/// Alternatives that wait for two branches of one `Choice`, of which only one is ever taken (rule 6).
+fn check_exclusive(spec: &GraphSpec, wiring: &Wiring, problems: &mut Vec<Problem>) {
+    let mut possible = Conditions::possible(spec, wiring);
+    for (index, node) in spec.nodes.iter().enumerate() {
+        let id = NodeId(index as u32);
+        for (number, ports) in alternatives(spec, id).iter().enumerate() {
+            if !possible.of_ports(id, ports).is_never() {
+                continue;
+            }
+            // What can never come is the fault of who makes it.
+            let dead = |port: &PortIx| possible.of_ports(id, &[*port]).is_never();
+            if ports.iter().any(dead) {
+                continue;
+            }
+            let message = format!(
+                "alternative {number} of {} waits for values of several branches of one route, of which only one is \
+                 taken, so it can never fire",
+                node.name
+            );
+            let cure =
+                "any_of(...) them, or let what they have in common come from outside the branches";
+            problems.push(problem(ProblemCode::ExclusiveJoin, message, cure).at_node(index));
+        }
     }
 }
 
@@ -93,7 +138,12 @@ fn check_alternatives(node: &NodeSpec, report: &mut impl FnMut(Problem)) {
 fn check_parameters(node: &NodeSpec, report: &mut impl FnMut(Problem)) {
     let mut names: Vec<&str> = Vec::new();
     let mut ports_of: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
-    for (index, port) in node.inputs.iter().enumerate() {
+    let read = node
+        .inputs
+        .iter()
+        .enumerate()
+        .filter(|(_, port)| !port.gate);
+    for (index, port) in read {
         let ports = ports_of.entry(parameter(port)).or_default();
         if ports.is_empty() {
             names.push(parameter(port));

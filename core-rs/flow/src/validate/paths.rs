@@ -3,8 +3,9 @@
 use crate::graph::Wiring;
 use crate::ids::{EdgeId, NodeId};
 use crate::problem::{Problem, ProblemCode};
-use crate::spec::{Destination, GraphSpec, Origin};
+use crate::spec::{Destination, GraphSpec, NodeKind, Origin};
 
+use super::conditions::Conditions;
 use super::problem;
 
 /// Nodes in an order in which each comes after those that feed it, and those for which there is none.
@@ -18,14 +19,14 @@ pub(super) fn order(spec: &GraphSpec, wiring: &Wiring) -> Order {
     let mut waits: Vec<usize> = wiring
         .node_inputs
         .iter()
-        .map(|ports| producers(spec, ports).count())
+        .map(|ports| producers(spec, ports, is_forward).count())
         .collect();
     let ids = || (0..spec.nodes.len()).map(|node| NodeId(node as u32));
     let mut sorted: Vec<NodeId> = ids().filter(|node| waits[node.index()] == 0).collect();
     let mut next = 0;
     while let Some(node) = sorted.get(next).copied() {
         next += 1;
-        for consumer in consumers(spec, &wiring.node_outputs[node.index()]) {
+        for consumer in consumers(spec, &wiring.node_outputs[node.index()], is_forward) {
             waits[consumer.index()] -= 1;
             if waits[consumer.index()] == 0 {
                 sorted.push(consumer);
@@ -52,7 +53,7 @@ fn check_cycles(spec: &GraphSpec, wiring: &Wiring, order: &Order, problems: &mut
         let before = stuck.len();
         let all = stuck.clone();
         stuck.retain(|node| {
-            consumers(spec, &wiring.node_outputs[node.index()])
+            consumers(spec, &wiring.node_outputs[node.index()], is_forward)
                 .any(|consumer| all.contains(&consumer))
         });
         if stuck.len() == before {
@@ -72,7 +73,7 @@ fn check_cycles(spec: &GraphSpec, wiring: &Wiring, order: &Order, problems: &mut
         problem(
             ProblemCode::Cycle,
             message,
-            "let one of them depend on the flow's inputs only",
+            "let one of them depend on the flow's inputs only, or make it a `loop`, which has a bound",
         )
         .at_node(first.index()),
     );
@@ -109,24 +110,9 @@ fn check_optional_results(
     order: &Order,
     problems: &mut Vec<Problem>,
 ) {
-    let mut sure = vec![false; spec.nodes.len()];
-    for node in &order.sorted {
-        let inputs = &spec.nodes[node.index()].inputs;
-        let feeds = &wiring.node_inputs[node.index()];
-        let port_sure = |port: usize| {
-            // An unfed port is a problem of its own, and no reason to speak of this one.
-            inputs[port].value_type.optional
-                || feeds[port].is_empty()
-                || feeds[port].iter().any(|edge| edge_sure(spec, *edge, &sure))
-        };
-        let trigger = &spec.nodes[node.index()].trigger;
-        sure[node.index()] = trigger.is_empty()
-            || trigger
-                .iter()
-                .any(|ports| ports.iter().all(|port| port_sure(port.index())));
-    }
+    let mut conditions = Conditions::sure(spec, wiring);
     for (port, edges) in spec.results.iter().zip(&wiring.results) {
-        let certain = edges.iter().any(|edge| edge_sure(spec, *edge, &sure));
+        let certain = conditions.of_any(edges).is_always();
         if !edges.is_empty() && !port.value_type.optional && !certain && order.stuck.is_empty() {
             let message = format!(
                 "the result `{}` may stay empty, because what feeds it depends on something optional, but its type \
@@ -142,25 +128,16 @@ fn check_optional_results(
     }
 }
 
-/// Whether an edge always carries something, given which nodes always fire.
-fn edge_sure(spec: &GraphSpec, edge: EdgeId, sure: &[bool]) -> bool {
-    match spec.edges[edge.index()].from {
-        Origin::Input { port } => !spec.inputs[port.index()].value_type.optional,
-        Origin::Node { node, port } => {
-            sure[node.index()]
-                && !spec.nodes[node.index()].outputs[port.index()]
-                    .value_type
-                    .optional
-        }
-    }
-}
-
 fn check_dangling(spec: &GraphSpec, wiring: &Wiring, problems: &mut Vec<Problem>) {
     let mut useful = vec![false; spec.nodes.len()];
-    let mut pending: Vec<NodeId> = producers(spec, &wiring.results).collect();
+    let mut pending: Vec<NodeId> = producers(spec, &wiring.results, |_, _| true).collect();
     while let Some(node) = pending.pop() {
         if !std::mem::replace(&mut useful[node.index()], true) {
-            pending.extend(producers(spec, &wiring.node_inputs[node.index()]));
+            pending.extend(producers(
+                spec,
+                &wiring.node_inputs[node.index()],
+                |_, _| true,
+            ));
         }
     }
     for (index, node) in spec
@@ -181,14 +158,25 @@ fn check_dangling(spec: &GraphSpec, wiring: &Wiring, problems: &mut Vec<Problem>
     }
 }
 
+/// Not back to a `loop`, which bounds the cycle.
+fn is_forward(spec: &GraphSpec, edge: EdgeId) -> bool {
+    let Destination::Node { node, port } = spec.edges[edge.index()].to else {
+        return true;
+    };
+    let node = &spec.nodes[node.index()];
+    !matches!(node.kind, NodeKind::Loop { .. }) || node.input_scope(port) == node.scope
+}
+
 /// The nodes that feed these ports; one that feeds several comes several times.
 fn producers<'a>(
     spec: &'a GraphSpec,
     ports: &'a [Vec<EdgeId>],
+    wanted: impl Fn(&GraphSpec, EdgeId) -> bool + 'a,
 ) -> impl Iterator<Item = NodeId> + 'a {
     ports
         .iter()
         .flatten()
+        .filter(move |edge| wanted(spec, **edge))
         .filter_map(|edge| match spec.edges[edge.index()].from {
             Origin::Node { node, .. } => Some(node),
             Origin::Input { .. } => None,
@@ -199,10 +187,12 @@ fn producers<'a>(
 fn consumers<'a>(
     spec: &'a GraphSpec,
     ports: &'a [Vec<EdgeId>],
+    wanted: impl Fn(&GraphSpec, EdgeId) -> bool + 'a,
 ) -> impl Iterator<Item = NodeId> + 'a {
     ports
         .iter()
         .flatten()
+        .filter(move |edge| wanted(spec, **edge))
         .filter_map(|edge| match spec.edges[edge.index()].to {
             Destination::Node { node, .. } => Some(node),
             Destination::Result { .. } => None,

@@ -271,6 +271,12 @@ impl Job {
                     panic!("{edge:?} contradicted itself at {seq}")
                 }
                 Effect::Done => self.seen.done += 1,
+                Effect::Wanted { .. }
+                | Effect::ScopeLeft { .. }
+                | Effect::Cancelled { .. }
+                | Effect::Failed { .. } => {
+                    panic!("{effect:?} in a flow of roles only")
+                }
             }
         }
     }

@@ -2,16 +2,22 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub mod build;
+pub mod cluster;
+pub mod evaluate;
 pub mod job;
 pub mod place;
 pub mod plan;
 pub mod role;
+pub mod weave;
 
 use omniflow_flow::Payload;
 
 /// A payload that is its own content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Word(pub u64);
+
+/// Of a word that stands for a list: as a choice, it names a set of branches.
+pub const SEVERAL: u64 = 1 << 63;
 
 impl Payload for Word {
     fn digest(&self) -> u64 {
@@ -20,6 +26,23 @@ impl Payload for Word {
 
     fn size(&self) -> usize {
         8
+    }
+
+    fn list(items: Vec<Self>) -> Self {
+        let words: Vec<u64> = items.iter().map(|word| word.0).collect();
+        Word(mix(&words) | SEVERAL)
+    }
+
+    fn truth(&self) -> Option<bool> {
+        Some(self.0.is_multiple_of(2))
+    }
+
+    fn names(&self) -> Option<Vec<String>> {
+        if self.0 & SEVERAL == 0 {
+            return Some(vec![format!("b{}", self.0 % 3)]);
+        }
+        let chosen = (0..3).filter(|bit| self.0 >> bit & 1 == 1);
+        Some(chosen.map(|bit| format!("b{bit}")).collect())
     }
 }
 

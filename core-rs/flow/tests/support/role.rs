@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use omniflow_flow::{ActivationInput, Effect, InputValue, Key, NodeId, NodeSpec, PortIx, Resolver};
+use omniflow_flow::{
+    ActivationInput, Effect, InputValue, Key, NodeId, NodeSpec, PortIx, Resolver, ValueKind,
+};
 
-use super::{Word, mix};
+use super::{SEVERAL, Word, mix};
 
 /// What an edge carries in all: nothing (CLOSED), one frame, or a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +26,12 @@ fn left_out(spec: &NodeSpec, node: NodeId, port: usize) -> bool {
         && mix(&[node.0.into(), port as u64, 5]).is_multiple_of(3)
 }
 
-fn frame(seed: u64, port: usize, seq: u64, read: u64) -> Word {
-    Word(mix(&[seed, port as u64, seq, read]))
+fn frame(spec: &NodeSpec, seed: u64, port: usize, seq: u64, read: u64) -> Word {
+    let word = mix(&[seed, port as u64, seq, read]);
+    Word(match spec.outputs[port].value_type.kind {
+        ValueKind::List(_) => word | SEVERAL,
+        _ => word & !SEVERAL,
+    })
 }
 
 /// The role as a function: what each output carries, given what the ports of an alternative carried.
@@ -60,7 +66,7 @@ pub fn outputs(spec: &NodeSpec, node: NodeId, inputs: &[(PortIx, Carried)]) -> V
         } else if spec.outputs[port].value_type.stream {
             let words: Vec<Word> = (0..)
                 .zip(&lead)
-                .map(|(seq, read)| frame(seed, port, seq, *read))
+                .map(|(seq, read)| frame(spec, seed, port, seq, *read))
                 .collect();
             // An optional stream without a frame is closed by `finish`.
             if words.is_empty() && spec.outputs[port].value_type.optional {
@@ -69,7 +75,7 @@ pub fn outputs(spec: &NodeSpec, node: NodeId, inputs: &[(PortIx, Carried)]) -> V
                 Carried::Many(words)
             }
         } else {
-            Carried::One(frame(fold, port, 0, 0))
+            Carried::One(frame(spec, fold, port, 0, 0))
         }
     };
     (0..spec.outputs.len()).map(output).collect()
@@ -178,7 +184,7 @@ impl Running {
         let spec = &graph.nodes()[self.node.index()];
         for port in 0..spec.outputs.len() {
             if spec.outputs[port].value_type.stream && !left_out(spec, self.node, port) {
-                let word = frame(self.seed, port, self.emitted, read);
+                let word = frame(spec, self.seed, port, self.emitted, read);
                 resolver
                     .emit(self.node, &self.key, PortIx(port as u32), word, effects)
                     .unwrap();
@@ -192,7 +198,7 @@ impl Running {
         let spec = &graph.nodes()[self.node.index()];
         for port in 0..spec.outputs.len() {
             if !spec.outputs[port].value_type.stream && !left_out(spec, self.node, port) {
-                let word = frame(self.fold, port, 0, 0);
+                let word = frame(spec, self.fold, port, 0, 0);
                 resolver
                     .emit(self.node, &self.key, PortIx(port as u32), word, effects)
                     .unwrap();

@@ -47,6 +47,7 @@ fn port(name: &str, stream: bool) -> v1::Port {
         name: name.to_owned(),
         r#type: text_type(stream),
         parameter: name.to_owned(),
+        ..Default::default()
     }
 }
 
@@ -166,10 +167,14 @@ pub fn config() -> HubConfig {
 
 impl Cluster {
     pub fn new(config: HubConfig) -> Self {
-        let hub = Arc::new(Hub::new(config).unwrap());
-        hub.put_flow(&flow().encode_to_vec()).unwrap();
+        let cluster = Self::without_flows(config);
+        cluster.hub.put_flow(&flow().encode_to_vec()).unwrap();
+        cluster
+    }
+
+    pub fn without_flows(config: HubConfig) -> Self {
         Self {
-            hub,
+            hub: Arc::new(Hub::new(config).unwrap()),
             folder: tempfile::tempdir().unwrap(),
             incarnations: AtomicU32::new(0),
             nodes: Mutex::default(),

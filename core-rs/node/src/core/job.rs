@@ -166,6 +166,11 @@ impl Job {
                 };
                 cx.site.tell_scheduler(contradiction, cx.out);
             }
+            // Flows with control nodes are refused before they come here (`FlowEntry::new`).
+            Effect::Cancelled { .. }
+            | Effect::Wanted { .. }
+            | Effect::ScopeLeft { .. }
+            | Effect::Failed { .. } => {}
             // A closed node's marks were sent; an unneeded one is stopped when the job ends (rule 9). Results are made
             // by the scheduler's resolver only.
             Effect::NodeClosed { .. }

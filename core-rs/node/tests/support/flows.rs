@@ -7,6 +7,7 @@ fn port(name: &str, stream: bool) -> v1::Port {
         name: name.into(),
         parameter: name.into(),
         r#type: Some(text(stream)),
+        ..Default::default()
     }
 }
 

@@ -589,3 +589,241 @@ class PeerUnreachable(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PeerUnreachable: _TypeAlias = PeerUnreachable  # noqa: Y015
+
+@_typing.final
+class BindsWanted(_message.Message):
+    """Worker to scheduler: binds that frames wait for, in batches and ahead of need (rule 15). Keys are those of binds:
+    fan-out indices, without rounds.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    WANTED_FIELD_NUMBER: _builtins.int
+    job: _builtins.int
+    @_builtins.property
+    def wanted(self) -> _containers.RepeatedCompositeFieldContainer[Global___Wanted]: ...
+    def __init__(
+        self,
+        *,
+        job: _builtins.int = ...,
+        wanted: _abc.Iterable[Global___Wanted] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "wanted", b"wanted"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BindsWanted: _TypeAlias = BindsWanted  # noqa: Y015
+
+@_typing.final
+class Wanted(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    node: _builtins.int
+    @_builtins.property
+    def key(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        node: _builtins.int = ...,
+        key: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "node", b"node"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Wanted: _TypeAlias = Wanted  # noqa: Y015
+
+@_typing.final
+class ScopeLeft(_message.Message):
+    """A node by which values leave a scope is over. Worker to scheduler, which tells every other worker of the job."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    SCOPE_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    BY_FIELD_NUMBER: _builtins.int
+    TERM_FIELD_NUMBER: _builtins.int
+    job: _builtins.int
+    scope: _builtins.int
+    """index into Flow.scopes, from 1"""
+    by: _builtins.int
+    """the node"""
+    term: _builtins.int
+    """only from the scheduler"""
+    @_builtins.property
+    def key(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """around the scope"""
+
+    def __init__(
+        self,
+        *,
+        job: _builtins.int = ...,
+        scope: _builtins.int = ...,
+        key: _abc.Iterable[_builtins.int] | None = ...,
+        by: _builtins.int = ...,
+        term: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "job", b"job", "key", b"key", "scope", b"scope", "term", b"term"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScopeLeft: _TypeAlias = ScopeLeft  # noqa: Y015
+
+@_typing.final
+class Unwanted(_message.Message):
+    """Consumer's place to producer's: nobody reads on. Losing it costs only work in vain."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    EDGE_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    TERM_FIELD_NUMBER: _builtins.int
+    job: _builtins.int
+    edge: _builtins.int
+    term: _builtins.int
+    """only from the scheduler"""
+    @_builtins.property
+    def key(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        job: _builtins.int = ...,
+        edge: _builtins.int = ...,
+        key: _abc.Iterable[_builtins.int] | None = ...,
+        term: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["edge", b"edge", "job", b"job", "key", b"key", "term", b"term"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Unwanted: _TypeAlias = Unwanted  # noqa: Y015
+
+@_typing.final
+class Credit(_message.Message):
+    """Consumer's place to producer's: room for frames of a stream (rule 10). Totals since the stream's beginning, so that a
+    lost or repeated one does no harm.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    EDGE_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    FRAMES_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    TERM_FIELD_NUMBER: _builtins.int
+    job: _builtins.int
+    edge: _builtins.int
+    frames: _builtins.int
+    bytes: _builtins.int
+    term: _builtins.int
+    """only from the scheduler"""
+    @_builtins.property
+    def key(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        job: _builtins.int = ...,
+        edge: _builtins.int = ...,
+        key: _abc.Iterable[_builtins.int] | None = ...,
+        frames: _builtins.int = ...,
+        bytes: _builtins.int = ...,
+        term: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "edge", b"edge", "frames", b"frames", "job", b"job", "key", b"key", "term", b"term"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Credit: _TypeAlias = Credit  # noqa: Y015
+
+@_typing.final
+class Holding(_message.Message):
+    """Worker to a new leader, after Welcome: what it still holds of jobs, so that nothing that runs is run again (rule 14)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOBS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def jobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___HeldJob]: ...
+    def __init__(
+        self,
+        *,
+        jobs: _abc.Iterable[Global___HeldJob] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["jobs", b"jobs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Holding: _TypeAlias = Holding  # noqa: Y015
+
+@_typing.final
+class HeldJob(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    job: _builtins.int
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___HeldNode]: ...
+    def __init__(
+        self,
+        *,
+        job: _builtins.int = ...,
+        nodes: _abc.Iterable[Global___HeldNode] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "nodes", b"nodes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HeldJob: _TypeAlias = HeldJob  # noqa: Y015
+
+@_typing.final
+class HeldNode(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    node: _builtins.int
+    epoch: _builtins.int
+    state: _job_pb2.NodeProgress.State.ValueType
+    """how far it got"""
+    @_builtins.property
+    def key(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """of the bind"""
+
+    def __init__(
+        self,
+        *,
+        node: _builtins.int = ...,
+        key: _abc.Iterable[_builtins.int] | None = ...,
+        epoch: _builtins.int = ...,
+        state: _job_pb2.NodeProgress.State.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "key", b"key", "node", b"node", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HeldNode: _TypeAlias = HeldNode  # noqa: Y015

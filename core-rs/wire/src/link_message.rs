@@ -119,6 +119,16 @@ link_messages! {
     Contradiction = 13,
     /// A peer that cannot be reached.
     PeerUnreachable = 14,
+    /// Binds that frames wait for.
+    BindsWanted = 15,
+    /// A node by which values leave a scope is over.
+    ScopeLeft = 16,
+    /// Nobody reads an edge any more.
+    Unwanted = 17,
+    /// Room for frames of a stream.
+    Credit = 18,
+    /// What a worker still holds of jobs.
+    Holding = 19,
 }
 
 impl LinkMessage {

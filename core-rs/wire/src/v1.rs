@@ -1610,3 +1610,94 @@ pub struct PeerUnreachable {
     #[prost(string, tag = "2")]
     pub cause: ::prost::alloc::string::String,
 }
+/// Worker to scheduler: binds that frames wait for, in batches and ahead of need (rule 15). Keys are those of binds:
+/// fan-out indices, without rounds.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BindsWanted {
+    #[prost(uint64, tag = "1")]
+    pub job: u64,
+    #[prost(message, repeated, tag = "2")]
+    pub wanted: ::prost::alloc::vec::Vec<Wanted>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Wanted {
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    #[prost(uint32, repeated, tag = "2")]
+    pub key: ::prost::alloc::vec::Vec<u32>,
+}
+/// A node by which values leave a scope is over. Worker to scheduler, which tells every other worker of the job.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ScopeLeft {
+    #[prost(uint64, tag = "1")]
+    pub job: u64,
+    /// index into Flow.scopes, from 1
+    #[prost(uint32, tag = "2")]
+    pub scope: u32,
+    /// around the scope
+    #[prost(uint32, repeated, tag = "3")]
+    pub key: ::prost::alloc::vec::Vec<u32>,
+    /// the node
+    #[prost(uint32, tag = "4")]
+    pub by: u32,
+    /// only from the scheduler
+    #[prost(uint64, tag = "5")]
+    pub term: u64,
+}
+/// Consumer's place to producer's: nobody reads on. Losing it costs only work in vain.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Unwanted {
+    #[prost(uint64, tag = "1")]
+    pub job: u64,
+    #[prost(uint32, tag = "2")]
+    pub edge: u32,
+    #[prost(uint32, repeated, tag = "3")]
+    pub key: ::prost::alloc::vec::Vec<u32>,
+    /// only from the scheduler
+    #[prost(uint64, tag = "4")]
+    pub term: u64,
+}
+/// Consumer's place to producer's: room for frames of a stream (rule 10). Totals since the stream's beginning, so that a
+/// lost or repeated one does no harm.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Credit {
+    #[prost(uint64, tag = "1")]
+    pub job: u64,
+    #[prost(uint32, tag = "2")]
+    pub edge: u32,
+    #[prost(uint32, repeated, tag = "3")]
+    pub key: ::prost::alloc::vec::Vec<u32>,
+    #[prost(uint64, tag = "4")]
+    pub frames: u64,
+    #[prost(uint64, tag = "5")]
+    pub bytes: u64,
+    /// only from the scheduler
+    #[prost(uint64, tag = "6")]
+    pub term: u64,
+}
+/// Worker to a new leader, after Welcome: what it still holds of jobs, so that nothing that runs is run again (rule 14).
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Holding {
+    #[prost(message, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<HeldJob>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HeldJob {
+    #[prost(uint64, tag = "1")]
+    pub job: u64,
+    #[prost(message, repeated, tag = "2")]
+    pub nodes: ::prost::alloc::vec::Vec<HeldNode>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HeldNode {
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    /// of the bind
+    #[prost(uint32, repeated, tag = "2")]
+    pub key: ::prost::alloc::vec::Vec<u32>,
+    #[prost(uint32, tag = "3")]
+    pub epoch: u32,
+    /// how far it got
+    #[prost(enumeration = "node_progress::State", tag = "4")]
+    pub state: i32,
+}

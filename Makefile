@@ -50,6 +50,9 @@ bench: bench-control bench-idle bench-llm ## every benchmark; one JSON object a 
 
 bench-control: setup ## the control plane against its peers
 	$(PYTHON) benchmarks/control_plane.py
+	$(PYTHON) benchmarks/streams.py
+	$(PYTHON) benchmarks/held_interpreter.py
+	$(PYTHON) benchmarks/waiting_jobs.py
 
 bench-idle: setup ## what a cluster costs that does nothing
 	$(PYTHON) benchmarks/idle_cluster.py

@@ -1,6 +1,7 @@
 """The llm role's model under Hugging Face `generate`, in a process of its own; takes orders on standard input.
 
-An order `{"question": …, "tokens": …}` is answered by `{"tokens": …, "seconds": …}`: greedy, fp32, from text to ids.
+An order `{"question": …, "tokens": …}` is answered by `{"tokens": …, "seconds": …}`: greedy, fp32, from text to text,
+an answer of exactly `tokens`.
 """
 
 import json
@@ -31,8 +32,9 @@ def main() -> None:
             return_dict=True,
         )
         prompt = found["input_ids"].shape[1]
+        length = {"max_new_tokens": order["tokens"], "min_new_tokens": order["tokens"]}
         with torch.inference_mode():
-            ids = model.generate(**found, max_new_tokens=order["tokens"], do_sample=False)
+            ids = model.generate(**found, **length, do_sample=False)
         text = tokenizer.decode(ids[0, prompt:], skip_special_tokens=True)
         seconds = time.perf_counter() - started
         answer = {"prompt": prompt, "tokens": ids.shape[1] - prompt, "seconds": seconds, "text": text}

@@ -1,6 +1,7 @@
 """The `llm` role through the whole system (client, gRPC, scheduler, worker) beside Hugging Face `generate`.
 
-Greedy, fp32, the same prompts, both from text to text. Prompts are random words, new for each measurement: nothing but
+Greedy, fp32, the same prompts, both from text to text, all answers of one length (the model may not end them earlier:
+their prompts are noise, to which it has little to say). Prompts are random words, new for each measurement: nothing but
 the chat template's first page is ever reused.
 """
 
@@ -30,7 +31,7 @@ def arguments() -> argparse.Namespace:
     """How long to measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=15, help="alternating measurements")
-    parser.add_argument("--tokens", type=int, default=128, help="length of an answer at most")
+    parser.add_argument("--tokens", type=int, default=128, help="length of an answer")
     return parser.parse_args()
 
 
@@ -52,9 +53,10 @@ async def ask(cluster: RunningCluster, questions: list[str], tokens: int) -> Mea
     """All questions at once."""
     async with Client(cluster.state.address) as client:
         await client.signature_of("chat", b"")
+        length = {"llm.chat.max_tokens": tokens, "llm.chat.min_tokens": tokens}
         started = time.perf_counter()
         jobs = [
-            await client.submit("chat", {"question": each}, parameters={"llm.chat.max_tokens": tokens})
+            await client.submit("chat", {"question": each}, parameters=length)
             for each in questions
         ]
         answers = ["".join((await job.result())["result"]) for job in jobs]

@@ -40,10 +40,15 @@ def compared(
     )
 
 
-def alone(name: str, ours: float, unit: str, *, at_most: float | None = None, why: str = "") -> Row:
-    """A figure without a peer."""
-    reach = "" if at_most is None else f"<= {at_most:g}"
-    return Row(name, ours, None, None, unit, reach, None if at_most is None else ours <= at_most, why)
+def alone(
+    name: str, ours: float, unit: str, *, at_most: float | None = None, at_least: float | None = None, why: str = ""
+) -> Row:
+    """A figure without a peer, and the bound that it is held to, if any."""
+    if at_most is not None:
+        return Row(name, ours, None, None, unit, f"<= {at_most:g}", ours <= at_most, why)
+    if at_least is not None:
+        return Row(name, ours, None, None, unit, f">= {at_least:g}", ours >= at_least, why)
+    return Row(name, ours, None, None, unit, "", None, why)
 
 
 def show(rows: Sequence[Row]) -> None:

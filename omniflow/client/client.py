@@ -230,7 +230,7 @@ class Client:
 
     async def _encoded(
         self, flow: str | Compilable, inputs: Mapping[str, Any], parameters: Mapping[str, Any]
-    ) -> tuple[Signature, list[job_pb2.Input], dict[str, Value]]:
+    ) -> tuple[Signature, Sequence[job_pb2.Input], dict[str, Value]]:
         """What does not fit is tried on the newest version before it is called wrong: it may be new."""
         signature = await self._signature_for(flow)
         try:

@@ -127,6 +127,14 @@ def test_an_answer_comes_in_pieces_with_what_it_took(serving: Queue) -> None:
     assert asked.features == {"prompt_tokens": 8.0, "reused_tokens": 0.0, "generated_tokens": 12.0}
 
 
+def test_an_answer_has_at_least_the_tokens_asked_for(serving: Queue) -> None:
+    asked = [Asked(f"question {n}?", max_tokens=40, min_tokens=40, temperature=1.5, seed=n + 1) for n in range(4)]
+    serving.put(*asked)
+    for each in asked:
+        each.answer()
+        assert each.features["generated_tokens"] == 40
+
+
 def test_a_second_question_about_the_same_context_reuses_its_pages(serving: Queue) -> None:
     context = "the train to Basel leaves at nine " * 3
     first = Asked("when?", context, max_tokens=4)
@@ -144,6 +152,7 @@ def test_bad_questions_end_typed_and_disturb_nobody(serving: Queue) -> None:
         "question": Asked("  \n"),
         "context": Asked("short", "long " * 100),
         "max_tokens": Asked("q", max_tokens=0),
+        "min_tokens": Asked("q", max_tokens=4, min_tokens=5),
         "temperature": Asked("q", temperature=float("nan")),
         "top_p": Asked("q", top_p=0.0),
         "top_k": Asked("q", top_k=-1),

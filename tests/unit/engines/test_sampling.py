@@ -58,3 +58,14 @@ def test_a_flat_distribution_over_a_large_vocabulary_keeps_what_top_p_needs() ->
     flat = torch.zeros(1, 5000)
     ids = [draw_ids(flat, [Draw(SamplingParams(temperature=1.0, top_p=0.9, seed=seed), 0)])[0] for seed in range(200)]
     assert len(set(ids)) > 150
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_no_end_is_drawn_before_the_answer_has_its_least_length(temperature: float) -> None:
+    params = SamplingParams(temperature=temperature, min_tokens=20)
+    scores = SCORES.expand(40, -1)
+    kept = scores.clone()
+    ids = draw_ids(scores, [Draw(params, index) for index in range(40)], ends={1, 3})
+    assert not {1, 3} & set(ids[:20])
+    assert {1, 3} & set(ids[20:])
+    assert torch.equal(scores, kept)  # the engine's scores stay as they were

@@ -80,12 +80,16 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How the next token is drawn. `temperature` 0 is greedy; `top_k` 0 and `top_p` 1 cut nothing off."""
+    """How the next token is drawn. `temperature` 0 is greedy; `top_k` 0 and `top_p` 1 cut nothing off.
+
+    `min_tokens`: so many are drawn before an end token may be (vLLM's word for it; Hugging Face says `min_new_tokens`).
+    """
 
     temperature: float = 0.0
     top_p: float = 1.0
     top_k: int = 0
     seed: int = 0
+    min_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

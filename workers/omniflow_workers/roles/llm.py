@@ -72,6 +72,7 @@ class Llm(EngineRole):
         *,
         system: str = "",
         max_tokens: int = _MAX_TOKENS,
+        min_tokens: int = 0,
         temperature: float = 0.0,
         top_p: float = 1.0,
         top_k: int = 0,
@@ -81,7 +82,7 @@ class Llm(EngineRole):
         """Answers `question`, with `context` (a page that was read, say) before it in the prompt.
 
         `system`: the system message, the model's own when empty; `max_tokens`: length of the answer at most;
-        `temperature`: 0 takes the likeliest token; `top_p`, `top_k`: draw from the likeliest only (1 and 0: from all);
+        `min_tokens`: the model may not end it before (a `stop` text may); `temperature`: 0 takes the likeliest token; `top_p`, `top_k`: draw from the likeliest only (1 and 0: from all);
         `seed`: of the draws, 0 for the job's; `stop`: texts that end the answer, and are no part of it.
 
         Features reported: `prompt_tokens`, `reused_tokens` (of these, taken from earlier prompts), `generated_tokens`.

@@ -75,6 +75,8 @@ def asked_by(activation: Activation) -> Asked:
         raise InvalidInput("question", "the question is empty", cure="ask something")
     given = activation.parameters
     _check("max_tokens", given["max_tokens"], given["max_tokens"] >= 1, "at least 1")
+    least, most = given["min_tokens"], given["max_tokens"]
+    _check("min_tokens", least, 0 <= least <= most, f"0 to max_tokens, which is {most}")
     temperature = given["temperature"]
     _check("temperature", temperature, math.isfinite(temperature) and temperature >= 0, "0 or more")
     _check("top_p", given["top_p"], 0 < given["top_p"] <= 1, "above 0 and at most 1")
@@ -84,7 +86,9 @@ def asked_by(activation: Activation) -> Asked:
         context=activation.value("context") or "",
         system=given["system"],
         max_tokens=given["max_tokens"],
-        sampling=SamplingParams(temperature, given["top_p"], given["top_k"], given["seed"] or activation.seed),
+        sampling=SamplingParams(
+            temperature, given["top_p"], given["top_k"], given["seed"] or activation.seed, min_tokens=least
+        ),
         stop=tuple(given["stop"]),
     )
 

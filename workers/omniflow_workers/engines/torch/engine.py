@@ -58,4 +58,4 @@ class TorchEngine:
 
     @torch.inference_mode()
     def sample(self, batch: Sequence[Chunk], logits: torch.Tensor, draws: Sequence[Draw]) -> Sampled:
-        return Sampled(draw_ids(logits, draws))
+        return Sampled(draw_ids(logits, draws, self.facts.end_tokens))

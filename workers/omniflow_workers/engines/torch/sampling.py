@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 
@@ -13,8 +13,12 @@ _HEAD = 512
 """Ids to look at before sorting a whole row: nearly always they hold `top_p` of the probability."""
 
 
-def draw_ids(logits: torch.Tensor, draws: Sequence[Draw]) -> list[int]:
-    """One id for each row of `logits`, shape (len(draws), vocabulary), fp32."""
+def draw_ids(logits: torch.Tensor, draws: Sequence[Draw], ends: Collection[int] = ()) -> list[int]:
+    """One id for each row of `logits`, shape (len(draws), vocabulary), fp32; an id of `ends` only where it may be."""
+    open_ = [row for row, draw in enumerate(draws) if draw.index < draw.params.min_tokens]
+    if open_ and ends:
+        logits = logits.clone()
+        logits[torch.tensor(open_)[:, None], torch.tensor(sorted(ends))] = -torch.inf
     ids: list[int] = torch.argmax(logits, dim=-1).tolist()
     for row, draw in enumerate(draws):
         if draw.params.temperature > 0:

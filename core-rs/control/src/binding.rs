@@ -60,18 +60,6 @@ impl Control {
             workers,
             binds: binds.into(),
         });
-        for node in unplaced
-            .into_iter()
-            .filter(|node| plan.nodes[*node].reads_input)
-        {
-            if let Some(attempt) = job.current(node) {
-                effects.push(Effect::SendInputs {
-                    job: id,
-                    worker: attempt.worker,
-                    node: node as u32,
-                });
-            }
-        }
     }
 
     /// The role has a worker again: those that waited for it are placed, in their order.

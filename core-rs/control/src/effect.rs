@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use omniflow_flow::Key;
 use omniflow_placement::WorkerId;
 
 use crate::event::NodeState;
@@ -27,34 +28,44 @@ pub enum Effect {
         /// Why.
         fault: Box<Fault>,
     },
-    /// Tell these workers who runs what of the job. Each of them hears of every bind.
+    /// Tell these workers who runs what of the job. Several may follow each other: each worker is told what concerns it.
+    ///
+    /// - A worker that the job is new to is told every bind outside of fan-outs, and those in them that it has to do with.
+    /// - Everybody who knows the job is told each new bind outside of fan-outs. One for a key of a fan-out is told to its own
+    ///   worker and to those that run what sends to it or reads from it; the others never need it.
+    /// - A bind may be told more than once; what counts is that the highest epoch wins. A bind with a higher epoch restarts
+    ///   the node and the control nodes at its side; places resend to it what they kept for it, frames and marks.
+    /// - When a scope has ended (`Event::ScopeLeft`, told by the hub to every worker of the job), places forget the binds
+    ///   inside of it, but for those of loops and fan-outs that are themselves in a loop; they keep what has left the scope
+    ///   until the job's release.
+    ///
+    /// Of a bind that is new, or has a higher epoch, the hub's own side learns as any place does: `hand_over` first, then its
+    /// worker is sent the job's inputs and what control nodes at the scheduler have sent to it.
     Bind {
         /// The job.
         job: JobId,
-        /// Whom to tell: every living worker with a node of the job.
+        /// Whom to tell, all alive.
         workers: Vec<WorkerId>,
-        /// Every bound node of the job.
+        /// What.
         binds: Arc<[Bind]>,
     },
-    /// Send the worker the job's inputs that the node reads, after its bind.
-    SendInputs {
+    /// The job runs again from its inputs, after a release to all its workers: too much of it is gone with a worker. The
+    /// hub's own resolver starts anew; result frames that a client may have are compared and not shown twice. What a worker
+    /// says of the job before it has confirmed the release is of the earlier run.
+    StartOver {
         /// The job.
         job: JobId,
-        /// Where to.
-        worker: WorkerId,
-        /// For which node, by index.
-        node: u32,
     },
     /// The job is over: these workers stop what runs of it and forget its frames.
     Release {
         /// The job.
         job: JobId,
-        /// Whom to tell: every living worker with a node of the job.
+        /// Whom to tell: every living worker that knows the job.
         workers: Vec<WorkerId>,
         /// Why, when it did not end well.
         fault: Option<Arc<Fault>>,
     },
-    /// An attempt got on: for those who asked to be told.
+    /// An attempt got on: for those who asked to be told. Attempts beyond those that the report keeps are left out.
     Progress {
         /// The job.
         job: JobId,
@@ -75,11 +86,13 @@ pub enum Effect {
     },
 }
 
-/// A node's place in a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A role node's place in a job, for one key of its fan-outs.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
     /// The node, by index.
     pub node: u32,
+    /// Fan-out indices, without the rounds of loops: those are bound once.
+    pub key: Key,
     /// Who runs it.
     pub worker: WorkerId,
     /// The attempt's number.

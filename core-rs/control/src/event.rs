@@ -22,6 +22,8 @@ pub enum Event {
         worker: WorkerId,
         /// Its name in the registry.
         name: Arc<str>,
+        /// The host that it runs on, as it registered it: for nodes that want to be near others. Empty: unknown.
+        host: Arc<str>,
         /// The roles that it serves.
         roles: Vec<String>,
     },
@@ -43,6 +45,38 @@ pub enum Event {
     },
     /// An activation got on.
     Node(NodeUpdate),
+    /// Something waits for these binds: frames at a worker (`BindsWanted`), or a branch that was taken
+    /// (`omniflow_flow::Effect::Wanted` of the scheduler's own resolver). With a key of a fan-out, all nodes of its scope
+    /// are bound for it that stand behind no gate, ahead of need (rule 15). What is bound already, is no role node, or is of
+    /// a scope that has ended is left alone: asking twice does no harm.
+    Wanted {
+        /// The job.
+        job: JobId,
+        /// Nodes, by index, and keys of binds.
+        wanted: Vec<(u32, Key)>,
+    },
+    /// The scheduler's own resolver has closed a role node that was not bound (its `NodeClosed`): there is nothing to bind,
+    /// unless it is `Wanted` all the same. Says nothing new about a node that is bound.
+    Closed {
+        /// The job.
+        job: JobId,
+        /// The node, by index.
+        node: u32,
+        /// The key of its bind.
+        key: Key,
+    },
+    /// One of the nodes by which values leave a scope is over, as a worker or the scheduler's own resolver says. Once all of
+    /// them are, the binds inside of the scope count no longer, and nothing is kept about them.
+    ScopeLeft {
+        /// The job.
+        job: JobId,
+        /// Index into the flow's scopes, from 1.
+        scope: u32,
+        /// The key around the scope.
+        key: Key,
+        /// The node, by index.
+        by: u32,
+    },
     /// A frame of a result was delivered to the scheduler's resolver.
     ResultFrame {
         /// The job.
@@ -64,7 +98,8 @@ pub enum Event {
         /// The frame that differs.
         seq: u64,
     },
-    /// The job cannot go on for a reason that the scheduler's own data path saw.
+    /// The job cannot go on for a reason that the scheduler's own data path saw: a control node at its side has
+    /// failed, say.
     Failed {
         /// The job.
         job: JobId,
@@ -162,6 +197,9 @@ pub struct RestoredEnd {
 }
 
 /// What became of an activation.
+///
+/// Its key has the rounds of loops in it; the bind that it is about is that of the key without them. A control node reports
+/// only that it has failed, from where it runs, and the job fails with that.
 #[derive(Clone, Debug)]
 pub struct NodeUpdate {
     /// Who says so.
@@ -170,7 +208,7 @@ pub struct NodeUpdate {
     pub job: JobId,
     /// The node, by index in the flow.
     pub node: u32,
-    /// The key; always the root until nodes run under `each`.
+    /// The key of the activation: fan-out indices and rounds.
     pub key: Key,
     /// The attempt's number, which makes messages of earlier attempts stale.
     pub epoch: u32,
@@ -199,6 +237,7 @@ pub enum NodeState {
     Done,
     /// This attempt has failed.
     Failed,
-    /// Its worker died.
+    /// It is over without having ended: its worker died, or says that nobody needs it (`Cancelled`, or `NodeClosed`: it was
+    /// bound and can never run). Then it counts no longer, and no other attempt follows.
     Lost,
 }

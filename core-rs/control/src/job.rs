@@ -166,6 +166,7 @@ impl Job {
             let attempt = self.current(node)?;
             Some(Bind {
                 node: node as u32,
+                key: attempt.key.clone(),
                 worker: attempt.worker,
                 epoch: attempt.epoch,
             })

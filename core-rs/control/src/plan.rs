@@ -22,8 +22,6 @@ pub(crate) struct PlannedNode {
     pub(crate) consumers: Box<[Consumer]>,
     /// Results that its outputs feed.
     pub(crate) results: Box<[u32]>,
-    /// Whether it reads one of the job's inputs.
-    pub(crate) reads_input: bool,
     /// A new attempt sends what an earlier one sent.
     pub(crate) deterministic: bool,
     /// 0: the cluster's default.
@@ -49,10 +47,6 @@ impl Plan {
                 role,
                 consumers: consumers.into(),
                 results: results.into(),
-                reads_input: graph.spec().edges.iter().any(|edge| {
-                    matches!(edge.from, Origin::Input { .. })
-                        && matches!(edge.to, Destination::Node { node, .. } if node.index() == index)
-                }),
                 deterministic: node.options.deterministic,
                 max_attempts: node.options.max_attempts,
             }

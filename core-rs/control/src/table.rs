@@ -136,6 +136,7 @@ impl Control {
             Event::WorkerUp {
                 worker,
                 name,
+                host: _,
                 roles,
             } => self.worker_up(worker, name, &roles, now, effects),
             Event::WorkerDraining(worker) => self.worker_draining(worker),
@@ -145,6 +146,7 @@ impl Control {
             }
             Event::WorkerDown { worker, cause } => self.worker_down(worker, &cause, now, effects),
             Event::Node(update) => self.node_update(update, now, effects),
+            Event::Wanted { .. } | Event::Closed { .. } | Event::ScopeLeft { .. } => {}
             Event::ResultFrame { job } => self.result_frame(job, now),
             Event::ResultOver { job, port } => self.result_over(job, port, now, effects),
             Event::Contradiction { job, edge, seq } => {

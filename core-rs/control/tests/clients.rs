@@ -38,6 +38,7 @@ impl Table {
         self.step(Event::WorkerUp {
             worker: WorkerId(worker),
             name: format!("w{worker}").into(),
+            host: "".into(),
             roles: vec!["a".to_owned()],
         });
     }

@@ -190,9 +190,6 @@ impl World {
                     );
                 }
             }
-            Effect::SendInputs { job, worker, node } => {
-                assert_eq!(self.epochs[&(job, node)].1, worker)
-            }
             Effect::Release { job, workers, .. } => {
                 assert!(!self.ended.contains(&job) && !workers.is_empty());
                 let drained = |worker: u32| {
@@ -293,6 +290,7 @@ impl World {
                 self.apply(Event::WorkerUp {
                     worker,
                     name: format!("w{}", worker.0).into(),
+                    host: "".into(),
                     roles,
                 });
             }

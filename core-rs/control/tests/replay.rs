@@ -67,6 +67,7 @@ impl Table {
         self.step(Event::WorkerUp {
             worker: WorkerId(worker),
             name: format!("w{worker}").into(),
+            host: "".into(),
             roles: vec![role.to_owned()],
         });
     }

@@ -89,7 +89,7 @@ impl State {
             name: info.name,
             incarnation: info.incarnation,
             addresses: info.addresses,
-            host: info.host,
+            host: info.host.clone(),
         };
         let shared: Arc<str> = name.into();
         self.workers
@@ -106,6 +106,7 @@ impl State {
             Event::WorkerUp {
                 worker,
                 name: shared,
+                host: info.host.into(),
                 roles,
             },
             now,

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from omniflow.config import DEFAULT_HEARTBEAT_LIMIT_S, parse_strict
+from omniflow.config import DEFAULT_HEARTBEAT_LIMIT_S, DEFAULT_RECONNECT_S, TlsConfig, parse_strict
 
 JsonValue = Any
 
@@ -42,6 +42,8 @@ class WorkerConfig(BaseModel):
     heartbeat_limit_s: float = Field(
         default=DEFAULT_HEARTBEAT_LIMIT_S, gt=0, description="a scheduler or worker silent for so long is gone"
     )
+    reconnect_s: float = Field(default=DEFAULT_RECONNECT_S, gt=0, description="a link that stays broken for so long is lost")
+    tls: TlsConfig | None = Field(default=None, description="certificates for links over TCP; None: they are plain")
     retention_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
 
 

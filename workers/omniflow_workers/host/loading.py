@@ -4,6 +4,7 @@ import importlib
 import logging
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,14 +64,32 @@ def load_roles(roles: Sequence[NamedRole], worker: str, device: str, cache: Path
     loaded: list[LoadedRole] = []
     for named in roles:
         started = time.monotonic()
+        context = RoleContext(worker=worker, device=device, options=named.config.options, cache=cache)
         try:
-            role = named.role_class()
-            role.load(RoleContext(worker=worker, device=device, options=named.config.options, cache=cache))
+            role = _on_its_own_thread(named, context)
         except Exception as error:
             raise not_loaded(named.name, f"roles.{named.name}", error) from error
         log.info("role %s loaded in %.1f s", named.name, time.monotonic() - started)
         loaded.append(LoadedRole(named.name, role, spec_of(named.role_class)))
     return loaded
+
+
+def _on_its_own_thread(named: NamedRole, context: RoleContext) -> Role:
+    """Makes and loads the role on a thread that ends with it.
+
+    A thread that computes gets helpers of its own from OpenMP, which stay as long as it does. Were it the main thread,
+    its idle helpers and those of the thread that serves the role would together be more than there are processors, and
+    libgomp would then have all of them sleep between parallel regions instead of spin: measured on two cores, a token
+    of a 135 M model took 62 ms instead of 38.
+    """
+
+    def make() -> Role:
+        role = named.role_class()
+        role.load(context)
+        return role
+
+    with ThreadPoolExecutor(1, thread_name_prefix=f"{named.name}-load") as thread:
+        return thread.submit(make).result()
 
 
 def _import(path: str, field: str) -> type[Role]:

@@ -55,10 +55,7 @@ async def ask(cluster: RunningCluster, questions: list[str], tokens: int) -> Mea
         await client.signature_of("chat", b"")
         length = {"llm.chat.max_tokens": tokens, "llm.chat.min_tokens": tokens}
         started = time.perf_counter()
-        jobs = [
-            await client.submit("chat", {"question": each}, parameters=length)
-            for each in questions
-        ]
+        jobs = [await client.submit("chat", {"question": each}, parameters=length) for each in questions]
         answers = ["".join((await job.result())["result"]) for job in jobs]
         seconds = time.perf_counter() - started
     generated = sum(

@@ -30,7 +30,7 @@ def arguments() -> argparse.Namespace:
 
 @dataclass(frozen=True)
 class Measured:
-    """Frames a second, CPU microseconds a frame and hop, and when streams ended: 0 at the first frame, 1 at the last."""
+    """Frames a second, CPU microseconds a frame and hop, and when streams ended: the last one at 1."""
 
     rate: float
     cpu_us: float

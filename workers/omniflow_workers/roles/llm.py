@@ -82,8 +82,9 @@ class Llm(EngineRole):
         """Answers `question`, with `context` (a page that was read, say) before it in the prompt.
 
         `system`: the system message, the model's own when empty; `max_tokens`: length of the answer at most;
-        `min_tokens`: the model may not end it before (a `stop` text may); `temperature`: 0 takes the likeliest token; `top_p`, `top_k`: draw from the likeliest only (1 and 0: from all);
-        `seed`: of the draws, 0 for the job's; `stop`: texts that end the answer, and are no part of it.
+        `min_tokens`: the model may not end it before (a `stop` text may); `temperature`: 0 takes the likeliest token;
+        `top_p`, `top_k`: draw from the likeliest only (1 and 0: from all); `seed`: of the draws, 0 for the job's;
+        `stop`: texts that end the answer, and are no part of it.
 
         Features reported: `prompt_tokens`, `reused_tokens` (of these, taken from earlier prompts), `generated_tokens`.
         """

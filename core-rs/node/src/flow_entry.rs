@@ -4,19 +4,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use omniflow_flow::{Destination, PortIx};
-use omniflow_flow::{EdgeId, Graph, NodeId, NodeKind, Origin, from_wire};
+use omniflow_flow::{
+    Destination, EdgeId, Graph, Key, NodeId, NodeKind, Origin, PortIx, ScopeId, from_wire,
+};
 use omniflow_wire::v1;
 use prost::Message;
+
+use crate::wires::Wires;
 
 /// A graph with what the graph itself does not need to know.
 #[derive(Debug)]
 pub(crate) struct FlowEntry {
     pub(crate) graph: Arc<Graph>,
+    pub(crate) wires: Wires,
     nodes: Vec<NodeEntry>,
 }
 
-/// What an activation says about its node.
+/// What an activation says about its node; of a control node, only the name counts.
 #[derive(Debug)]
 pub(crate) struct NodeEntry {
     pub(crate) name: String,
@@ -38,27 +42,42 @@ impl FlowEntry {
             .iter()
             .zip(&flow.nodes)
             .map(|(spec, node)| {
-                let NodeKind::Role { role, method } = &spec.kind else {
-                    return Err(format!(
-                        "{}: this worker knows only nodes of roles",
-                        spec.name
-                    ));
+                let (role, method) = match &spec.kind {
+                    NodeKind::Role { role, method } => (role.clone(), method.clone()),
+                    _ => Default::default(),
                 };
                 let constant = |(name, value): (&String, &v1::Value)| {
                     (name.clone(), Bytes::from(value.encode_to_vec()))
                 };
-                Ok(NodeEntry {
+                NodeEntry {
                     name: spec.name.clone(),
-                    role: role.clone(),
-                    method: method.clone(),
+                    role,
+                    method,
                     constants: node.parameters.iter().map(constant).collect(),
-                })
+                }
             })
-            .collect::<Result<_, _>>()?;
+            .collect();
         Ok(Self {
+            wires: Wires::new(&graph),
             graph: Arc::new(graph),
             nodes,
         })
+    }
+
+    /// A graph without the names and constants of its flow.
+    #[cfg(test)]
+    pub(crate) fn of_graph(graph: Arc<Graph>) -> Self {
+        let entry = |spec: &omniflow_flow::NodeSpec| NodeEntry {
+            name: spec.name.clone(),
+            role: spec.name.clone(),
+            method: "run".to_owned(),
+            constants: BTreeMap::new(),
+        };
+        Self {
+            wires: Wires::new(&graph),
+            nodes: graph.nodes().iter().map(entry).collect(),
+            graph,
+        }
     }
 
     pub(crate) fn node(&self, node: NodeId) -> Option<&NodeEntry> {
@@ -86,11 +105,12 @@ impl FlowEntry {
         }
     }
 
-    /// The node that an edge comes from; `None` for an input of the flow.
-    pub(crate) fn producer(&self, edge: EdgeId) -> Option<NodeId> {
-        match self.graph.edge(edge)?.from {
-            Origin::Node { node, .. } => Some(node),
-            Origin::Input { .. } => None,
+    /// The key around a scope, without the rounds of loops: what binds around it name.
+    pub(crate) fn bind_key_around(&self, scope: ScopeId, key: &Key) -> Key {
+        let index = scope.index().wrapping_sub(1);
+        match self.graph.spec().scopes.get(index) {
+            Some(scope) => self.graph.bind_key(scope.node, key),
+            None => key.clone(),
         }
     }
 

@@ -16,6 +16,7 @@ mod ids;
 mod io;
 mod node;
 mod ready;
+mod wires;
 
 pub use activation::{Activation, InputKind};
 pub use error::NodeError;

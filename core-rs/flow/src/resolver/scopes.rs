@@ -63,6 +63,11 @@ impl Scopes {
 }
 
 impl<P: Payload> Resolver<P> {
+    /// Whether a scope, or one around it, has ended for what is inside of this key, so that nobody reads there any more.
+    pub fn has_ended(&self, scope: ScopeId, key: &Key) -> bool {
+        self.scopes.scope_has_ended(&self.graph, scope, key)
+    }
+
     /// A node by which values leave a scope is over, here or elsewhere (`Effect::ScopeLeft`). Once all of them are, what
     /// the place kept for that scope is freed, what runs in it is cancelled, and what still comes for it is dropped.
     pub fn scope_left(

@@ -1,12 +1,13 @@
 //! Who runs what: first binds, and nodes that move.
 
-use omniflow_flow::{EdgeId, Key, NodeId};
+use omniflow_flow::{EdgeId, Home, Key, NodeId};
+use omniflow_wire::v1;
 
-use crate::core::job::{Context, Job, Place};
+use crate::core::job::{At, Context, Job, stop};
 use crate::core::peers::SELF;
+use crate::core::places::Place;
 use crate::core::site::Subject;
 use crate::ids::PeerIx;
-use omniflow_wire::v1;
 
 /// One bind, its worker looked up.
 #[derive(Clone, Debug)]
@@ -31,38 +32,74 @@ impl Job {
             self.host(bind, cx);
         }
         for bind in &newer {
-            self.resend_into(bind.node, &bind.key, cx);
+            self.resend_into(bind, cx);
         }
     }
 
+    /// The epoch under which a node runs for a key (of a run), wherever that is; of a control node, that of its home.
+    pub(crate) fn epoch_of(&self, node: NodeId, key: &Key) -> u32 {
+        let Home::Node(home) = self.flow.graph.home(node) else {
+            return 0;
+        };
+        let bind = self.flow.graph.bind_key(home, key);
+        self.places.get(home, &bind).map_or(0, |place| place.epoch)
+    }
+
     fn is_newer(&self, bind: &NewPlace) -> bool {
-        self.places
-            .get(&(bind.node, bind.key.clone()))
-            .is_none_or(|known| known.epoch < bind.epoch)
+        let known = self.places.get(bind.node, &bind.key);
+        known.is_none_or(|known| known.epoch < bind.epoch)
     }
 
     fn place(&mut self, bind: &NewPlace, cx: &mut Context<'_>) {
-        let at = (bind.node, bind.key.clone());
         let place = Place {
             peer: bind.peer,
             epoch: bind.epoch,
         };
-        self.withdraw(&at, cx.site);
-        if self.places.insert(at, place).is_some() {
+        self.asked.remove(&(bind.node, bind.key.clone()));
+        let known = self.places.set(bind.node, &bind.key, place);
+        if known.is_some() || bind.epoch > 1 {
+            self.withdraw(bind, cx);
             self.forget_attempts_before(bind, cx);
+        }
+    }
+
+    /// Ends the attempts of an earlier bind that are here.
+    fn withdraw(&mut self, bind: &NewPlace, cx: &mut Context<'_>) {
+        let graph = &self.flow.graph;
+        let bound = |at: &&At| at.0 == bind.node && graph.bind_key(at.0, &at.1) == bind.key;
+        let activations: Vec<At> = self.activations.keys().filter(bound).cloned().collect();
+        for at in activations {
+            if let Some(activation) = self.activations.remove(&at) {
+                stop(&activation, cx.site);
+            }
         }
     }
 
     /// The new attempt sends everything anew. What its consumers have been given stays with them.
     fn forget_attempts_before(&mut self, bind: &NewPlace, cx: &mut Context<'_>) {
-        let of_node = |edge| self.flow.producer(edge) == Some(bind.node);
-        let known = self.sent.edges().chain(self.received.edges());
-        let edges = known.filter(|(edge, key)| of_node(*edge) && **key == bind.key);
-        let edges: Vec<EdgeId> = edges.map(|(edge, _)| edge).collect();
-        for edge in edges {
-            cx.site.retained_bytes -= self.sent.forget_older(edge, &bind.key, bind.epoch);
-            self.received.forget_older(edge, &bind.key, bind.epoch);
+        let flow = std::sync::Arc::clone(&self.flow);
+        for edge in flow.wires.outgoing(bind.node) {
+            let known = self.sent.keys(*edge).chain(self.received.keys(*edge));
+            let of_bind = known.filter(|key| self.is_sent_by(*edge, key, bind));
+            let keys: Vec<Key> = of_bind.cloned().collect();
+            for key in keys {
+                cx.site.retained_bytes -= self.sent.forget_older(*edge, &key, bind.epoch);
+                self.received.forget_older(*edge, &key, bind.epoch);
+            }
+            self.sent.begin_again(*edge, &bind.key);
         }
+        for scope in flow.wires.loops(bind.node) {
+            self.scopes.begin_again(*scope);
+        }
+    }
+
+    fn is_sent_by(&self, edge: EdgeId, key: &Key, bind: &NewPlace) -> bool {
+        let wires = &self.flow.wires;
+        let Some(producer) = wires.producer(edge) else {
+            return false;
+        };
+        let run = key.prefix(wires.node_depth(producer));
+        self.flow.graph.bind_key(bind.node, &run) == bind.key
     }
 
     fn host(&mut self, bind: &NewPlace, cx: &mut Context<'_>) {
@@ -72,9 +109,9 @@ impl Job {
                 .resolver
                 .host(bind.node, &bind.key, bind.epoch, &mut effects);
             if let Err(error) = hosted {
-                self.refuse(bind, error.to_string(), cx);
+                self.refuse(bind, v1::ErrorCode::Internal, error.to_string(), cx);
             }
-        } else {
+        } else if bind.epoch > 1 {
             self.resolver.unhost(bind.node, &bind.key);
             self.resolver
                 .producer_restarted(bind.node, &bind.key, bind.epoch);
@@ -82,7 +119,14 @@ impl Job {
         self.settle(effects, cx);
     }
 
-    fn refuse(&self, bind: &NewPlace, message: String, cx: &mut Context<'_>) {
+    /// Says why a node cannot run as it was bound.
+    pub(crate) fn refuse(
+        &self,
+        bind: &NewPlace,
+        code: v1::ErrorCode,
+        message: String,
+        cx: &mut Context<'_>,
+    ) {
         let subject = Subject {
             job: self.info.id,
             node: bind.node,
@@ -90,7 +134,7 @@ impl Job {
             epoch: bind.epoch,
         };
         let error = v1::Error {
-            code: v1::ErrorCode::Internal.into(),
+            code: code.into(),
             message,
             ..Default::default()
         };

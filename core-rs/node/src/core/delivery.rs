@@ -1,22 +1,25 @@
-//! From a producer here to wherever the consumer is: first time, after a move, after a broken link.
+//! From a producer here to wherever the consumer is: first time, when that is bound, after a move, after a broken link.
 
 use bytes::Bytes;
-use omniflow_flow::{Destination, EdgeId, Effect, Item, Key, NodeId};
+use omniflow_flow::{EdgeId, Effect, Item, Key, NodeId, Reader};
 use omniflow_wire::{Frame, v1};
 
-use crate::core::job::{Context, Job};
+use crate::core::binds::NewPlace;
+use crate::core::job::{At, Context, Job};
 use crate::core::outputs::Target;
 use crate::core::peers::SELF;
 use crate::core::retention::{Kept, Retention};
 use crate::core::site::Subject;
 use crate::ids::PeerIx;
 
-/// Where an edge leads now.
+/// Where an edge leads now, for one key.
 enum Route {
-    Here,
-    Elsewhere(Target),
+    Scheduler,
+    Place(PeerIx),
     /// Not bound yet: what was sent is kept and follows the bind.
-    Unbound,
+    Unbound(At),
+    /// To every place with a key of a scope: to these, and to those to come.
+    Every(Vec<PeerIx>),
 }
 
 impl Job {
@@ -30,46 +33,75 @@ impl Job {
         more: &mut Vec<Effect<Bytes>>,
         cx: &mut Context<'_>,
     ) {
-        if self.failed {
+        if self.failed || self.is_left(edge, key) {
             return;
         }
+        self.note_rounds(edge, key, cx);
         let cost = Retention::cost(&item);
-        if cx.site.retained_bytes + cost > cx.site.retention_limit {
+        if !self.make_room(cost, cx) {
             return self.stall(edge, key, epoch, cx);
         }
         cx.site.retained_bytes += cost;
         self.sent.keep(edge, key, epoch, item.clone());
+        let mark = self.flow.graph.is_mark(edge, &item);
+        let kept = Kept { epoch, item };
         match self.route(edge, key) {
-            Route::Here => self.accept_here(edge, key, epoch, item, more, cx),
-            Route::Elsewhere(target) => self.transmit(target, edge, key, &Kept { epoch, item }, cx),
-            Route::Unbound => {}
+            None => {}
+            Some(Route::Place(peer)) => self.bring(peer, edge, key, kept, more, cx),
+            Some(Route::Scheduler) => self.transmit(Target::Scheduler, edge, key, &kept, cx),
+            Some(Route::Unbound(_)) if mark => {
+                self.transmit(Target::Scheduler, edge, key, &kept, cx);
+            }
+            Some(Route::Unbound(at)) => self.ask(edge, at, cx),
+            Some(Route::Every(peers)) => {
+                if mark {
+                    // The scheduler closes those that are not bound (rule 7).
+                    self.transmit(Target::Scheduler, edge, key, &kept, cx);
+                }
+                for peer in peers {
+                    self.sent.give(edge, key, peer);
+                    self.bring(peer, edge, key, kept.clone(), more, cx);
+                }
+            }
         }
     }
 
-    fn accept_here(
+    fn bring(
         &mut self,
+        peer: PeerIx,
         edge: EdgeId,
         key: &Key,
-        epoch: u32,
-        item: Item<Bytes>,
+        kept: Kept,
         more: &mut Vec<Effect<Bytes>>,
         cx: &mut Context<'_>,
     ) {
-        if let Err(error) = self.resolver.accept(edge, key, epoch, item, more) {
+        if peer != SELF {
+            return self.transmit(Target::Peer(peer), edge, key, &kept, cx);
+        }
+        let accepted = self.resolver.accept(edge, key, kept.epoch, kept.item, more);
+        if let Err(error) = accepted {
             self.broken(edge, key, &error, cx);
         }
     }
 
-    fn route(&self, edge: EdgeId, key: &Key) -> Route {
-        let node = match self.flow.graph.edge(edge).map(|edge| edge.to) {
-            Some(Destination::Node { node, .. }) => node,
-            Some(Destination::Result { .. }) => return Route::Elsewhere(Target::Scheduler),
-            None => return Route::Unbound,
-        };
-        match self.places.get(&(node, key.clone())) {
-            Some(place) if place.peer == SELF => Route::Here,
-            Some(place) => Route::Elsewhere(Target::Peer(place.peer)),
-            None => Route::Unbound,
+    fn route(&self, edge: EdgeId, key: &Key) -> Option<Route> {
+        Some(match self.flow.graph.reader(edge, key)? {
+            Reader::Scheduler => Route::Scheduler,
+            Reader::One(node, bind) => match self.places.get(node, &bind) {
+                Some(place) => Route::Place(place.peer),
+                None => Route::Unbound((node, bind)),
+            },
+            Reader::Every(node, prefix) => Route::Every(self.places.of_all(node, &prefix)),
+        })
+    }
+
+    /// Whether what goes out on an edge now goes to that target.
+    fn leads_to(&self, target: Target, edge: EdgeId, key: &Key) -> bool {
+        match (self.route(edge, key), target) {
+            (Some(Route::Scheduler), Target::Scheduler) => true,
+            (Some(Route::Place(peer)), Target::Peer(to)) => peer == to,
+            (Some(Route::Every(peers)), Target::Peer(to)) => peers.contains(&to),
+            _ => false,
         }
     }
 
@@ -101,62 +133,115 @@ impl Job {
             epoch: kept.epoch,
             mark: mark.into(),
             count,
-            term: 0,
+            ..Default::default()
         };
         Frame { header, payload }
     }
 
-    /// The consumer has a new place (or is new): everything that was sent to it, again.
-    pub(crate) fn resend_into(&mut self, node: NodeId, key: &Key, cx: &mut Context<'_>) {
-        let ports = self
-            .flow
-            .graph
-            .node(node)
-            .map_or(0, |spec| spec.inputs.len());
-        for port in 0..ports {
-            let port = omniflow_flow::PortIx(port as u32);
-            if let Some(edge) = self.flow.graph.edge_into(node, port) {
-                self.resend(edge, key, cx);
+    // --- again --------------------------------------------------------------------------------------------------------
+
+    /// The consumer has a new place (or is new): everything that was kept for it, frames and marks.
+    pub(crate) fn resend_into(&mut self, bind: &NewPlace, cx: &mut Context<'_>) {
+        if bind.epoch > 1 {
+            self.fail_if_gone(bind, cx);
+        }
+        let flow = std::sync::Arc::clone(&self.flow);
+        for edge in flow.wires.incoming(bind.node) {
+            for key in self.kept_for(*edge, bind) {
+                self.resend(*edge, &key, bind, cx);
             }
         }
     }
 
-    fn resend(&mut self, edge: EdgeId, key: &Key, cx: &mut Context<'_>) {
-        match self.route(edge, key) {
-            Route::Unbound => {}
-            Route::Elsewhere(target) => {
-                for kept in self.sent.of(edge, key) {
-                    self.transmit(target, edge, key, kept, cx);
-                }
-            }
-            Route::Here => {
-                let mut here = self.received.of(edge, key);
-                here.extend_from_slice(self.sent.of(edge, key));
-                for kept in here {
-                    let mut effects = Vec::new();
-                    self.accept_here(edge, key, kept.epoch, kept.item, &mut effects, cx);
-                    self.settle(effects, cx);
-                }
-            }
+    fn resend(&mut self, edge: EdgeId, key: &Key, bind: &NewPlace, cx: &mut Context<'_>) {
+        let for_all = matches!(self.flow.graph.reader(edge, key), Some(Reader::Every(..)));
+        if for_all && !self.sent.give(edge, key, bind.peer) && bind.epoch == 1 {
+            return;
         }
+        self.sent.revive(edge, key);
+        self.received.revive(edge, key);
+        if bind.peer != SELF {
+            for kept in self.sent.of(edge, key) {
+                self.transmit(Target::Peer(bind.peer), edge, key, kept, cx);
+            }
+            return;
+        }
+        let mut here = self.received.of(edge, key);
+        here.extend_from_slice(self.sent.of(edge, key));
+        for kept in here {
+            let mut effects = Vec::new();
+            self.bring(SELF, edge, key, kept, &mut effects, cx);
+            self.settle(effects, cx);
+        }
+    }
+
+    /// Keys under which something was kept on an edge for a bind.
+    fn kept_for(&self, edge: EdgeId, bind: &NewPlace) -> Vec<Key> {
+        let for_it = |key: &&Key| match self.flow.graph.reader(edge, key) {
+            Some(Reader::One(node, at)) => node == bind.node && at == bind.key,
+            Some(Reader::Every(node, prefix)) => node == bind.node && bind.key.extends(&prefix),
+            _ => false,
+        };
+        let wires = &self.flow.wires;
+        let outer = match wires.rounds(edge).is_empty() {
+            true => bind.key.prefix(wires.depth(edge)),
+            // Rounds stand between the indices of the bind's key.
+            false => Key::ROOT,
+        };
+        let sent = self.sent.keys_inside(edge, &outer).filter(for_it);
+        let mut keys: Vec<Key> = sent.cloned().collect();
+        let received = self.received.keys_inside(edge, &outer).filter(for_it);
+        let more: Vec<Key> = received
+            .filter(|key| !keys.contains(key))
+            .cloned()
+            .collect();
+        keys.extend(more);
+        keys
     }
 
     /// The way to `target` is open (again): everything that was sent that way.
     pub(crate) fn resend_to(&mut self, target: Target, cx: &mut Context<'_>) {
         for (edge, key) in self.sent.edges() {
-            if matches!(self.route(edge, key), Route::Elsewhere(to) if to == target) {
-                for kept in self.sent.of(edge, key) {
+            let leads = self.leads_to(target, edge, key);
+            for kept in self.sent.of(edge, key) {
+                let marked = target == Target::Scheduler && self.goes_to_scheduler(edge, key, kept);
+                if leads || marked {
                     self.transmit(target, edge, key, kept, cx);
                 }
             }
         }
+        if target == Target::Scheduler {
+            self.ask_again(cx);
+            self.tell_left_again(cx);
+        }
+    }
+
+    /// Whether it is a mark for somebody who is not bound.
+    fn goes_to_scheduler(&self, edge: EdgeId, key: &Key, kept: &Kept) -> bool {
+        self.flow.graph.is_mark(edge, &kept.item)
+            && matches!(
+                self.route(edge, key),
+                Some(Route::Unbound(_) | Route::Every(_))
+            )
     }
 
     /// Whether something was sent to the peer, which a broken link may have lost.
     pub(crate) fn needs(&self, peer: PeerIx) -> bool {
-        self.sent.edges().any(|(edge, key)| {
-            matches!(self.route(edge, key), Route::Elsewhere(Target::Peer(to)) if to == peer)
-        })
+        let mut edges = self.sent.edges();
+        edges.any(|(edge, key)| self.leads_to(Target::Peer(peer), edge, key))
+    }
+
+    // --- room ---------------------------------------------------------------------------------------------------------
+
+    /// Gives up what is kept only in case that an attempt is repeated, until there is room.
+    fn make_room(&mut self, bytes: usize, cx: &mut Context<'_>) -> bool {
+        while cx.site.retained_bytes + bytes > cx.site.retention_limit {
+            let Some(freed) = self.sent.give_up() else {
+                return false;
+            };
+            cx.site.retained_bytes -= freed;
+        }
+        true
     }
 
     /// Rule 10: nothing more can be kept on this worker, so the job fails, naming the edge.
@@ -164,7 +249,7 @@ impl Job {
         self.failed = true;
         let subject = Subject {
             job: self.info.id,
-            node: self.flow.producer(edge).unwrap_or(NodeId(0)),
+            node: self.flow.wires.producer(edge).unwrap_or(NodeId(0)),
             key,
             epoch,
         };
@@ -184,5 +269,20 @@ impl Job {
         let flow = std::sync::Arc::clone(&self.flow);
         cx.site.failed(&subject, Some(&flow), error, cx.now, cx.out);
         self.stop_all(cx.site);
+    }
+
+    /// Rule 11: the attempt cannot be repeated when frames that it had read were given up.
+    fn fail_if_gone(&mut self, bind: &NewPlace, cx: &mut Context<'_>) {
+        let wires = &self.flow.wires;
+        let mut incoming = wires.incoming(bind.node).iter();
+        let gone = incoming
+            .find(|edge| wires.rounds(**edge).is_empty() && self.sent.is_gone(**edge, &bind.key));
+        if let Some(edge) = gone {
+            let edge = self.flow.edge_name(*edge);
+            let message = format!(
+                "edge {edge}: frames that an earlier attempt had read are kept no longer, so that it cannot run again"
+            );
+            self.refuse(bind, v1::ErrorCode::NotReplayable, message, cx);
+        }
     }
 }

@@ -7,26 +7,22 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use omniflow_flow::{
-    ActivationInput, Arrival, EdgeId, Effect, Item, Key, NodeId, Resolver, ResolverError,
+    ActivationInput, Arrival, EdgeId, Effect, Item, Key, NodeId, Reader, Resolver, ResolverError,
+    ScopeId,
 };
 use omniflow_wire::v1;
 use omniflow_wire::v1::node_progress::State;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::activation::{Activation, JobInfo};
 use crate::core::outputs::Outputs;
+use crate::core::peers::SELF;
+use crate::core::places::Places;
 use crate::core::received::Received;
 use crate::core::retention::Retention;
+use crate::core::scopes::OpenScopes;
 use crate::core::site::{Site, Subject};
 use crate::flow_entry::FlowEntry;
-use crate::ids::PeerIx;
-
-/// Who runs a node, and under which epoch.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) peer: PeerIx,
-    pub(crate) epoch: u32,
-}
 
 /// What a step of a job works with.
 pub(crate) struct Context<'a> {
@@ -38,18 +34,24 @@ pub(crate) struct Context<'a> {
 /// A node for a key.
 pub(crate) type At = (NodeId, Key);
 
-/// See the module. How it is bound, sends and is driven by roles: `binds`, `delivery`, `producing`.
+/// See the module. How it is bound, sends and is driven by roles: `binds`, `delivery`, `producing`; what it lets go of:
+/// `ending`, `scopes`.
 pub(crate) struct Job {
     pub(crate) info: Arc<JobInfo>,
     pub(crate) flow: Arc<FlowEntry>,
     pub(crate) order: f64,
     pub(crate) resolver: Resolver<Bytes>,
-    pub(crate) places: FxHashMap<At, Place>,
+    /// By keys of binds.
+    pub(crate) places: Places,
+    /// By keys of activations: those of binds, and rounds.
     pub(crate) activations: FxHashMap<At, Arc<Activation>>,
     /// What nodes here have sent.
     pub(crate) sent: Retention,
     /// What came from elsewhere.
     pub(crate) received: Received,
+    /// Binds that frames here wait for.
+    pub(crate) asked: FxHashSet<At>,
+    pub(crate) scopes: OpenScopes,
     /// It has failed here; the scheduler knows and will release it.
     pub(crate) failed: bool,
 }
@@ -61,10 +63,12 @@ impl Job {
             resolver: Resolver::new(Arc::clone(&flow.graph)),
             flow,
             order,
-            places: FxHashMap::default(),
+            places: Places::default(),
             activations: FxHashMap::default(),
             sent: Retention::default(),
             received: Received::default(),
+            asked: FxHashSet::default(),
+            scopes: OpenScopes::default(),
             failed: false,
         }
     }
@@ -87,16 +91,46 @@ impl Job {
         item: Item<Bytes>,
         cx: &mut Context<'_>,
     ) {
-        let mut effects = Vec::new();
+        let Some(Reader::One(node, bind)) = self.flow.graph.reader(edge, key) else {
+            // For all keys of a scope: the resolver keeps it until that has ended.
+            return self.take_in(edge, key, epoch, item, cx);
+        };
+        let place = self.places.get(node, &bind);
+        if place.is_some_and(|place| place.peer != SELF) {
+            // It has moved away, or comes (back) here and the bind is still on its way.
+            return self.received.keep(edge, key, epoch, item);
+        }
         let kept = item.clone();
-        let arrival = self.resolver.accept(edge, key, epoch, item, &mut effects);
-        match arrival {
+        let mut effects = Vec::new();
+        match self.resolver.accept(edge, key, epoch, item, &mut effects) {
             Ok(Arrival::Stale) => {}
-            // What this attempt has or doesn't want may be meant for the next one, whose bind is still on its way.
-            Ok(Arrival::Taken | Arrival::Parked | Arrival::Duplicate | Arrival::Unwanted) => {
+            Ok(Arrival::Taken | Arrival::Parked) => {
+                self.note_rounds(edge, key, cx);
                 self.received.keep(edge, key, epoch, kept);
             }
+            // What this attempt has or doesn't want may be meant for the next one, whose bind is still on its way.
+            Ok(Arrival::Duplicate | Arrival::Unwanted) => {
+                if !self.is_left(edge, key) {
+                    self.received.keep(edge, key, epoch, kept);
+                    self.spend_received_again(edge, key);
+                }
+            }
             Err(error) => self.broken(edge, key, &error, cx),
+        }
+        self.settle(effects, cx);
+    }
+
+    fn take_in(
+        &mut self,
+        edge: EdgeId,
+        key: &Key,
+        epoch: u32,
+        item: Item<Bytes>,
+        cx: &mut Context<'_>,
+    ) {
+        let mut effects = Vec::new();
+        if let Err(error) = self.resolver.accept(edge, key, epoch, item, &mut effects) {
+            self.broken(edge, key, &error, cx);
         }
         self.settle(effects, cx);
     }
@@ -151,12 +185,14 @@ impl Job {
                 epoch,
                 item,
             } => self.send(edge, &key, epoch, item, more, cx),
-            Effect::Unwanted { edge, key } => {
-                // A producer elsewhere goes on in vain until it ends; one here is told.
-                if let Err(error) = self.resolver.unwanted(edge, &key, more) {
-                    self.broken(edge, &key, &error, cx);
-                }
+            Effect::Unwanted { edge, key } => self.tell_producer(edge, &key, more, cx),
+            Effect::Unneeded { node, key } => self.abandon((node, key), more, cx),
+            Effect::Cancelled { node, key } => self.cancel(&(node, key), cx),
+            Effect::NodeClosed { node, key } => self.closed(&(node, key), cx),
+            Effect::ScopeLeft { scope, key, by } => {
+                self.leave_scope(scope, &key, by, more, cx);
             }
+            Effect::Failed { node, key, fault } => self.control_failed(node, &key, &fault, cx),
             Effect::Contradiction { edge, key, seq } => {
                 let contradiction = v1::Contradiction {
                     job: self.info.id.0,
@@ -166,17 +202,8 @@ impl Job {
                 };
                 cx.site.tell_scheduler(contradiction, cx.out);
             }
-            // Flows with control nodes are refused before they come here (`FlowEntry::new`).
-            Effect::Cancelled { .. }
-            | Effect::Wanted { .. }
-            | Effect::ScopeLeft { .. }
-            | Effect::Failed { .. } => {}
-            // A closed node's marks were sent; an unneeded one is stopped when the job ends (rule 9). Results are made
-            // by the scheduler's resolver only.
-            Effect::NodeClosed { .. }
-            | Effect::Unneeded { .. }
-            | Effect::Result { .. }
-            | Effect::Done => {}
+            // Only the scheduler's resolver makes results and asks for nodes behind gates.
+            Effect::Wanted { .. } | Effect::Result { .. } | Effect::Done => {}
         }
     }
 
@@ -227,15 +254,11 @@ impl Job {
         let Some(node) = self.flow.consumer(edge) else {
             return;
         };
-        let epoch = self
-            .places
-            .get(&(node, key.clone()))
-            .map_or(0, |place| place.epoch);
         let subject = Subject {
             job: self.info.id,
             node,
             key,
-            epoch,
+            epoch: self.epoch_of(node, key),
         };
         let error = v1::Error {
             code: v1::ErrorCode::Internal.into(),
@@ -247,11 +270,15 @@ impl Job {
         cx.site.failed(&subject, Some(&flow), error, cx.now, cx.out);
     }
 
-    /// Ends the attempt that is here, if there is one: nobody runs it or reads from it any more.
-    pub(crate) fn withdraw(&mut self, at: &At, site: &mut Site) {
-        if let Some(activation) = self.activations.remove(at) {
-            stop(&activation, site);
-        }
+    /// Frames and marks that are kept for readers to come, or to come again.
+    pub(crate) fn kept_items(&self) -> u64 {
+        (self.sent.items() + self.received.items()) as u64
+    }
+
+    /// Whether nobody reads on an edge any more because its scope has ended.
+    pub(crate) fn is_left(&self, edge: EdgeId, key: &Key) -> bool {
+        let scope = self.flow.wires.scope(edge);
+        scope != ScopeId::ROOT && self.resolver.has_ended(scope, key)
     }
 
     /// The job is over at this worker.
@@ -262,7 +289,8 @@ impl Job {
     }
 }
 
-fn stop(activation: &Activation, site: &mut Site) {
+/// Nobody runs it or reads from it any more.
+pub(crate) fn stop(activation: &Activation, site: &mut Site) {
     activation.cancel();
     if activation.started.load(Ordering::Relaxed) {
         site.counters.running -= 1;

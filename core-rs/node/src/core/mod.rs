@@ -1,25 +1,34 @@
 //! The worker's data path as a state machine: messages and what roles do come in, [`Outputs`] go out. No clock, no I/O.
 
+mod asking;
 mod binds;
 mod delivery;
+mod ending;
 mod events;
+mod gone;
 mod job;
+mod lanes;
 mod outputs;
 mod parking;
 mod peers;
+mod places;
 mod producing;
 #[cfg(test)]
 mod random_tests;
 mod received;
 mod retention;
 mod scheduler;
+#[cfg(test)]
+mod scope_tests;
+mod scopes;
 mod site;
+mod spent;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use omniflow_flow::{EdgeId, Item, Key};
+use omniflow_flow::{EdgeId, Effect, Item, Key, NodeId, ScopeId};
 use omniflow_link::Address;
 use omniflow_wire::{Frame, LinkMessage, v1};
 use rustc_hash::FxHashMap;
@@ -81,12 +90,48 @@ impl Core {
         out: &mut Outputs,
     ) -> Result<(), Unexpected> {
         match message {
-            LinkMessage::Frame(frame) => {
-                self.frame(frame, now, out);
-                Ok(())
-            }
-            other => Err(Unexpected(other.name())),
+            LinkMessage::Frame(frame) => self.frame(frame, now, out),
+            LinkMessage::Unwanted(unwanted) => self.unwanted(&unwanted, now, out),
+            other => return Err(Unexpected(other.name())),
         }
+        Ok(())
+    }
+
+    /// The reader of something that is sent from here wants no more of it.
+    fn unwanted(&mut self, unwanted: &v1::Unwanted, now: Instant, out: &mut Outputs) {
+        let (edge, key) = (EdgeId(unwanted.edge), Key::new(&unwanted.key));
+        self.step(JobId(unwanted.job), now, out, |job, cx, effects| {
+            job.unwanted(edge, &key, effects, cx);
+        });
+    }
+
+    /// A node by which values leave a scope is over, elsewhere.
+    fn scope_left(&mut self, left: &v1::ScopeLeft, now: Instant, out: &mut Outputs) {
+        let (scope, key, by) = (ScopeId(left.scope), Key::new(&left.key), NodeId(left.by));
+        self.step(JobId(left.job), now, out, |job, cx, effects| {
+            job.scope_left(scope, &key, by, effects, cx);
+        });
+    }
+
+    /// Something happens to a job, if it is here, and all that follows.
+    fn step(
+        &mut self,
+        job: JobId,
+        now: Instant,
+        out: &mut Outputs,
+        act: impl FnOnce(&mut Job, &mut Context<'_>, &mut Vec<Effect<Bytes>>),
+    ) {
+        let Some(job) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        let cx = &mut Context {
+            site: &mut self.site,
+            out,
+            now,
+        };
+        let mut effects = Vec::new();
+        act(job, cx, &mut effects);
+        job.settle(effects, cx);
     }
 
     fn frame(&mut self, frame: Frame, now: Instant, out: &mut Outputs) {
@@ -242,12 +287,12 @@ impl Core {
         roles
     }
 
-    /// Events for the scheduler, while there is one.
-    pub fn take_events(&mut self, now: Instant) -> Option<v1::Events> {
+    /// What gathered for the scheduler, while there is one: binds that are wanted, then events.
+    pub fn take_reports(&mut self, now: Instant) -> Vec<LinkMessage> {
         if self.site.scheduler_up {
-            self.site.events.take(now)
+            self.site.take_reports(now)
         } else {
-            None
+            Vec::new()
         }
     }
 
@@ -301,6 +346,7 @@ impl Core {
             ("bytes_in", counters.bytes_in),
             ("bytes_out", counters.bytes_out),
             ("retained_bytes", self.site.retained_bytes as u64),
+            ("kept_items", self.jobs.values().map(Job::kept_items).sum()),
             ("parked_bytes", self.parking.bytes() as u64),
             ("frames_dropped", self.parking.dropped()),
             ("events_dropped", self.site.events.dropped()),

@@ -91,6 +91,7 @@ impl Job {
             })?;
         self.leave(activation, cx);
         self.settle(effects, cx);
+        self.let_go_of_inputs(&(node, key), cx);
         let subject = self.subject(activation);
         cx.site
             .detailed_event(&subject, State::Done, features, None, cx.now, cx.out);

@@ -309,8 +309,12 @@ impl World {
     /// What the scheduler hears.
     fn listen(&mut self) {
         for worker in 0..WORKERS {
-            let events = self.cores[worker].take_events(self.now);
-            for event in events.into_iter().flat_map(|events| events.events) {
+            let reports = self.cores[worker].take_reports(self.now);
+            let events = reports.into_iter().flat_map(|report| match report {
+                LinkMessage::Events(events) => events.events,
+                other => panic!("unexpected: {other:?}"),
+            });
+            for event in events {
                 assert!(event.error.is_none(), "{event:?}");
                 let node = event.node as usize;
                 let current = (worker, event.epoch) == self.places[node];

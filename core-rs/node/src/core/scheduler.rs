@@ -70,6 +70,8 @@ impl Core {
             LinkMessage::BindJob(message) => message.term,
             LinkMessage::ReleaseJobs(message) => message.term,
             LinkMessage::Drain(message) => message.term,
+            LinkMessage::ScopeLeft(message) => message.term,
+            LinkMessage::Unwanted(message) => message.term,
             LinkMessage::Frame(frame) => frame.header.term,
             other => return Err(Unexpected(other.name())),
         };
@@ -91,6 +93,8 @@ impl Core {
                 self.check_drained(out);
             }
             LinkMessage::Drain(_) => self.drain(false, out),
+            LinkMessage::ScopeLeft(left) => self.scope_left(&left, now, out),
+            LinkMessage::Unwanted(unwanted) => self.unwanted(&unwanted, now, out),
             LinkMessage::Frame(frame) => self.frame(frame, now, out),
             other => return Err(Unexpected(other.name())),
         }

@@ -41,6 +41,8 @@ pub(crate) struct Site {
     pub(crate) counters: Counters,
     pub(crate) scheduler_up: bool,
     held: Vec<LinkMessage>,
+    /// Binds that frames wait for, and that were not asked for yet.
+    wanted: Vec<v1::BindsWanted>,
 }
 
 /// Names an activation in an event.
@@ -68,6 +70,7 @@ impl Site {
             counters: Counters::default(),
             scheduler_up: false,
             held: Vec::new(),
+            wanted: Vec::new(),
         }
     }
 
@@ -86,6 +89,36 @@ impl Site {
             out.send(Target::Scheduler, message);
         }
         out.flush |= !self.events.is_empty();
+    }
+
+    /// A bind is needed: asked for with others, at the end of the turn.
+    pub(crate) fn want(&mut self, job: JobId, (node, key): &(NodeId, Key), out: &mut Outputs) {
+        // Without a scheduler it is asked for when there is one again.
+        if !self.scheduler_up {
+            return;
+        }
+        if self.wanted.last().is_none_or(|last| last.job != job.0) {
+            self.wanted.push(v1::BindsWanted {
+                job: job.0,
+                wanted: Vec::new(),
+            });
+        }
+        if let Some(batch) = self.wanted.last_mut() {
+            batch.wanted.push(v1::Wanted {
+                node: node.0,
+                key: key.path().to_vec(),
+            });
+        }
+        out.flush = true;
+    }
+
+    /// What gathered for the scheduler: binds that are wanted, then events.
+    pub(crate) fn take_reports(&mut self, now: Instant) -> Vec<LinkMessage> {
+        let wanted = std::mem::take(&mut self.wanted)
+            .into_iter()
+            .map(LinkMessage::from);
+        let events = self.events.take(now).map(LinkMessage::from);
+        wanted.chain(events).collect()
     }
 
     /// Whether the peer can be sent to now; if not, the driver begins to dial it.
@@ -129,6 +162,7 @@ impl Site {
             age_us: 0,
             features,
             error,
+            ..Default::default()
         };
         self.events.push(now, event);
         out.flush = true;

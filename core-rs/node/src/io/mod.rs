@@ -10,11 +10,10 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use omniflow_link::{Address, Listener};
-use omniflow_wire::LinkMessage;
+use omniflow_link::{Address, Endpoint, LinkError, Listener};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::error::NodeError;
 use crate::ids::PeerIx;
@@ -23,8 +22,6 @@ pub(crate) use shared::{Identity, Shared};
 const HOUSEKEEPING: Duration = Duration::from_secs(5);
 /// When the worker closes, its last messages have this long to leave.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// When accepting fails (no descriptor left, for instance), it is tried again after this.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Binds every address, then serves them on a thread of its own. Returns where it listens, with real ports.
 pub(crate) fn start(
@@ -37,7 +34,7 @@ pub(crate) fn start(
     let (tell, bound) = channel();
     // Binding needs the runtime, which the caller's thread may not enter: it may be inside another one.
     let run = async move {
-        match bind_all(&listen).await {
+        match bind_all(&shared.endpoint, &listen).await {
             Ok(listeners) => {
                 let addresses = listeners.iter().map(|at| at.address().to_string());
                 let _ = tell.send(Ok(addresses.collect()));
@@ -55,10 +52,10 @@ pub(crate) fn start(
     Ok((thread, addresses))
 }
 
-async fn bind_all(listen: &[Address]) -> Result<Vec<Listener>, NodeError> {
+async fn bind_all(endpoint: &Endpoint, listen: &[Address]) -> Result<Vec<Listener>, NodeError> {
     let mut listeners = Vec::new();
     for address in listen {
-        listeners.push(Listener::bind(address).await?);
+        listeners.push(endpoint.bind(address).await?);
     }
     Ok(listeners)
 }
@@ -82,10 +79,12 @@ async fn serve(shared: Arc<Shared>, dials: UnboundedReceiver<PeerIx>, listeners:
 async fn accept(shared: Arc<Shared>, listener: Listener) {
     loop {
         match listener.accept().await {
-            Ok(socket) => {
-                tokio::spawn(incoming::serve(Arc::clone(&shared), socket));
+            Ok((link, reader)) => {
+                tokio::spawn(incoming::serve(Arc::clone(&shared), link, reader));
             }
-            Err(_) => sleep(ACCEPT_PAUSE).await,
+            Err(LinkError::Closed) => return,
+            // What is wrong with one peer is told to that one, and says nothing about the next.
+            Err(_) => {}
         }
     }
 }
@@ -96,14 +95,12 @@ async fn dial(shared: Arc<Shared>, mut dials: UnboundedReceiver<PeerIx>) {
     }
 }
 
-/// Sends the events that gathered during a turn of the loop as one message.
+/// Sends the events and wishes that gathered during a turn of the loop, each kind as one message.
 async fn flush(shared: Arc<Shared>) {
     loop {
         shared.events_wait().await;
-        let events = shared.core.lock().take_events(Instant::now());
-        if let Some(events) = events {
-            shared.to_scheduler(&LinkMessage::from(events));
-        }
+        let reports = shared.core.lock().take_reports(Instant::now());
+        shared.to_scheduler(reports);
     }
 }
 

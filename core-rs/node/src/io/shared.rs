@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::time::{Duration, Instant};
 
-use omniflow_link::{LinkConfig, LinkError, LinkSender, Message};
+use omniflow_link::{Endpoint, LinkError, LinkSender, Message};
 use omniflow_wire::{LinkMessage, v1};
 use parking_lot::{Condvar, Mutex};
 use rustc_hash::{FxHashMap, FxHasher};
@@ -34,8 +34,7 @@ struct Outlets {
 pub(crate) struct Shared {
     pub(crate) core: Mutex<Core>,
     pub(crate) identity: Identity,
-    pub(crate) link_config: LinkConfig,
-    pub(crate) heartbeat_limit: Duration,
+    pub(crate) endpoint: Endpoint,
     outlets: Mutex<Outlets>,
     dial: UnboundedSender<PeerIx>,
     events: Notify,
@@ -47,15 +46,13 @@ impl Shared {
     pub(crate) fn new(
         core: Core,
         identity: Identity,
-        link_config: LinkConfig,
-        heartbeat_limit: Duration,
+        endpoint: Endpoint,
         dial: UnboundedSender<PeerIx>,
     ) -> Self {
         Self {
             core: Mutex::new(core),
             identity,
-            link_config,
-            heartbeat_limit,
+            endpoint,
             outlets: Mutex::default(),
             dial,
             events: Notify::new(),
@@ -110,8 +107,14 @@ impl Shared {
         }
     }
 
-    pub(crate) fn to_scheduler(&self, message: &LinkMessage) {
-        self.transmit(Target::Scheduler, &[(Target::Scheduler, message.clone())]);
+    pub(crate) fn to_scheduler(&self, messages: Vec<LinkMessage>) {
+        let batch = messages
+            .into_iter()
+            .map(|message| (Target::Scheduler, message));
+        let batch: Vec<_> = batch.collect();
+        if !batch.is_empty() {
+            self.transmit(Target::Scheduler, &batch);
+        }
     }
 
     // --- links ------------------------------------------------------------------------------------------------------

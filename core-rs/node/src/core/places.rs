@@ -1,0 +1,46 @@
+//! Who runs what of a job: nodes by the keys of their binds.
+
+use omniflow_flow::{Key, NodeId};
+
+use crate::core::lanes::Lanes;
+use crate::ids::PeerIx;
+
+/// Who runs a node, and under which epoch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) peer: PeerIx,
+    pub(crate) epoch: u32,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    bound: Lanes<Place>,
+}
+
+impl Places {
+    pub(crate) fn get(&self, node: NodeId, key: &Key) -> Option<Place> {
+        self.bound.get(node.0, key).copied()
+    }
+
+    /// The place before.
+    pub(crate) fn set(&mut self, node: NodeId, key: &Key, place: Place) -> Option<Place> {
+        self.bound.insert(node.0, key, place)
+    }
+
+    /// Where a node is bound for this key or for one inside of it, each place once.
+    pub(crate) fn of_all(&self, node: NodeId, outer: &Key) -> Vec<PeerIx> {
+        let mut peers = Vec::new();
+        for (_, place) in self.bound.inside(node.0, outer) {
+            if !peers.contains(&place.peer) {
+                peers.push(place.peer);
+            }
+        }
+        peers
+    }
+
+    /// Nobody needs to know any more where a node is bound for keys inside of this one.
+    pub(crate) fn forget_inside(&mut self, node: NodeId, outer: &Key) {
+        self.bound.remove_inside(node.0, outer);
+    }
+}

@@ -1,0 +1,59 @@
+"""The example flows' clusters, each started by the command line in a folder of its own, on a free port."""
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from omniflow.launch import read_state
+from omniflow.launch.identity import marked_with
+from omniflow.launch.ports import free_port
+from tests.cluster_fixtures.command import omniflow
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+@contextmanager
+def example(name: str, folder: Path) -> Iterator[str]:
+    """`examples/NAME` in `folder`, up; gives the scheduler's address. Down at the end, and nothing is left."""
+    shutil.copytree(EXAMPLES / name, folder, dirs_exist_ok=True)
+    file, address = folder / "cluster.yaml", f"127.0.0.1:{free_port('127.0.0.1')}"
+    text = file.read_text()
+    assert "127.0.0.1:7070" in text
+    file.write_text(text.replace("127.0.0.1:7070", address))
+    done = asyncio.run(omniflow("up", "cluster.yaml", "--detach", folder=folder))
+    assert done.status == 0, done.output
+    try:
+        yield address
+    finally:
+        done = asyncio.run(omniflow("down", folder=folder))
+    assert done.status == 0, done.output
+    assert read_state(folder / ".omniflow") is None
+    assert list(marked_with(folder / ".omniflow")) == []
+
+
+@pytest.fixture(scope="module")
+def omni(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with example("omni", tmp_path_factory.mktemp("omni")) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with example("agent", tmp_path_factory.mktemp("agent")) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def painting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with example("painting", tmp_path_factory.mktemp("painting")) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def pdf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with example("pdf", tmp_path_factory.mktemp("pdf")) as address:
+        yield address

@@ -1,0 +1,151 @@
+"""The example flows on real processes: started from their cluster files, driven by a client."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from omniflow import Audio, Image
+from omniflow.client import Client
+from omniflow.errors import OmniFlowError
+from omniflow.v1.job_pb2 import Report
+
+PATIENCE_S = 25.0
+SOUND = Audio.from_array(np.zeros(800, np.float32), sample_rate=8_000)
+
+
+def picture(width: int) -> Image:
+    return Image.from_array(np.zeros((4, width), np.uint8))
+
+
+async def run(address: str, flow: str, inputs: dict[str, Any], **parameters: Any) -> tuple[dict[str, Any], Report]:
+    """Its results, and where its time went."""
+    async with Client(address) as client:
+        job = await client.submit(flow, inputs, parameters=parameters, deadline=PATIENCE_S)
+        results = await job.result()
+        assert job.report is not None
+        return results, job.report
+
+
+def activations(report: Report) -> Counter[str]:
+    return Counter(activation.node for activation in report.activations)
+
+
+# pdf: fan-out over workers, counted join
+
+
+async def test_pages_are_read_in_parallel_by_two_workers_and_joined_in_order(pdf: str) -> None:
+    scan = {"title": "ten pages", "pages": [picture(10 + page) for page in range(10)]}
+    results, report = await run(pdf, "read_pdf", {"scan": scan, "question": "How big?"})
+    pages = ", ".join(f"{10 + page}x4" for page in range(10))
+    assert results == {"result": f"How big? 10 pages: {pages}"}
+    assert activations(report) == {"splitter.pages": 1, "ocr.read": 10, "llm.answer": 1}
+    readers = {tuple(each.key): each.worker for each in report.activations if each.node == "ocr.read"}
+    assert set(readers) == {(page,) for page in range(10)}
+    assert set(readers.values()) == {"ocr-0", "ocr-1"}
+
+
+async def test_a_document_without_pages_is_answered_from_none(pdf: str) -> None:
+    results, report = await run(pdf, "read_pdf", {"scan": {"title": "none", "pages": []}, "question": "And?"})
+    assert results == {"result": "And? 0 pages: "}
+    assert activations(report) == {"splitter.pages": 1, "llm.answer": 1}
+
+
+async def test_what_leaves_a_fan_out_without_a_join_is_a_stream_in_order(pdf: str) -> None:
+    scan = {"title": "some", "pages": [picture(1 + page) for page in range(6)]}
+    async with Client(pdf) as client:
+        job = await client.submit("read_pages", {"scan": scan}, deadline=PATIENCE_S)
+        assert [frame.value async for frame in job] == [f"{1 + page}x4" for page in range(6)]
+
+
+async def test_a_fan_out_of_two_thousand_pages_is_joined(pdf: str) -> None:
+    page = picture(3)
+    results, _report = await run(pdf, "read_pdf", {"scan": {"title": "long", "pages": [page] * 2_000}, "question": "?"})
+    assert results["result"].startswith("? 2000 pages: 3x4, ")
+
+
+# omni: encoders side by side, then streams from role to role
+
+
+async def test_what_the_encoders_saw_and_heard_reaches_the_thinker_and_both_answers_stream(omni: str) -> None:
+    inputs = {"text": "What is this", "images": [picture(3), picture(4)], "sounds": [SOUND]}
+    results, report = await run(omni, "omni", inputs)
+    assert results["text"] == ["What", "is", "this", "2 images", "1 sounds"]
+    assert [round(sound.seconds, 2) for sound in results["speech"]] == [
+        len(word) / 100 for word in results["text"]
+    ]
+    assert activations(report) == {
+        "vision.encode": 2,
+        "hearing.encode": 1,
+        "thinker.generate": 1,
+        "talker.speak": 1,
+        "vocoder.decode": 1,
+    }
+
+
+async def test_an_empty_fan_out_joins_to_an_empty_list(omni: str) -> None:
+    results, report = await run(omni, "omni", {"text": "Hello", "images": [], "sounds": []})
+    assert results["text"] == ["Hello", "0 images", "0 sounds"]
+    assert activations(report) == {"thinker.generate": 1, "talker.speak": 1, "vocoder.decode": 1}
+
+
+# agent: a bounded cycle that takes another branch each round
+
+
+async def test_a_loop_takes_the_branch_that_each_round_chooses_and_gives_out_its_part_at_once(agent: str) -> None:
+    async with Client(agent) as client:
+        job = await client.submit("compose", {"request": "tiat"}, deadline=PATIENCE_S)
+        parts = [frame.value async for frame in job]
+        assert [kind_of(part) for part in parts] == ["text", "image", "audio", "text"]
+        assert job.report is not None
+        ran = activations(job.report)
+    assert ran["planner.next"] == 4
+    assert (ran["writer.write"], ran["painter.draw"], ran["speaker.say"]) == (2, 1, 1)
+
+
+async def test_a_branch_that_no_round_takes_is_bound_to_nobody(agent: str) -> None:
+    _results, report = await run(agent, "compose", {"request": "tt"})
+    ran = activations(report)
+    assert (ran["writer.write"], ran["painter.draw"], ran["speaker.say"]) == (2, 0, 0)
+
+
+async def test_a_loop_that_is_not_over_at_its_bound_fails_by_its_name(agent: str) -> None:
+    with pytest.raises(OmniFlowError) as failed:
+        await run(agent, "compose", {"request": "t" * 33})
+    assert failed.value.code == "LOOP_LIMIT"
+    assert "32 rounds" in failed.value.message
+    results, _report = await run(agent, "compose", {"request": "t" * 32})
+    assert len(results["result"]) == 32
+
+
+async def test_many_loops_at_once_keep_to_themselves(agent: str) -> None:
+    requests = ["tia"[index % 3] * (1 + index % 5) for index in range(24)]
+    async with Client(agent) as client:
+        jobs = [await client.submit("compose", {"request": each}, deadline=PATIENCE_S) for each in requests]
+        answers = [(await job.result())["result"] for job in jobs]
+    assert [[kind_of(part) for part in answer] for answer in answers] == [
+        [{"t": "text", "i": "image", "a": "audio"}[letter] for letter in request] for request in requests
+    ]
+
+
+def kind_of(part: Any) -> str:
+    fields = part if isinstance(part, dict) else vars(part)
+    (kind,) = [name for name, value in fields.items() if value is not None]
+    return str(kind)
+
+
+# painting: a state that goes from round to round, beside a stream
+
+
+async def test_a_state_goes_from_round_to_round_and_leaves_the_loop_at_its_end(painting: str) -> None:
+    results, report = await run(painting, "paint", {"prompt": "a red boat"}, steps=5)
+    assert results["thoughts"] == ["a picture of a", "a picture of red", "a picture of boat"]
+    assert (results["image"].width, results["image"].height) == (16, 16)
+    steps = [tuple(each.key) for each in report.activations if each.node == "denoiser.step"]
+    assert sorted(steps) == [(round_,) for round_ in range(5)]
+
+
+async def test_the_same_job_without_a_parameter_runs_the_flows_own_number_of_rounds(painting: str) -> None:
+    _results, report = await run(painting, "paint", {"prompt": "a boat"})
+    assert activations(report)["denoiser.step"] == 8

@@ -57,6 +57,9 @@ class Hub:
     also the machine, at the price of a wait for the disk with every batch. What it holds is back when this returns.
     Raises `InvalidArgument` for an unknown policy, naming the known ones; `JournalUnusable` for a journal that is damaged,
     in use, or not to be read or written: which file, where in it, and the cure.
+
+    `tls`: PEM files with the scheduler's certificate, its key and the cluster's authority, for links over TCP; none: they
+    are plain. Raises `CertificateUnusable`, naming the file and the cure.
     """
 
     def __new__(
@@ -78,6 +81,7 @@ class Hub:
         heartbeat_ms: int = 1_000,
         heartbeat_limit_ms: int = 10_000,
         reconnect_ms: int = 2_000,
+        tls: tuple[str, str, str] | None = None,
     ) -> Self: ...
     def fileno(self) -> int:
         """An eventfd, readable while `ready_clients` would return something."""
@@ -97,6 +101,8 @@ class Hub:
         """A serialized `EventBatch` of at most about `max_bytes`; empty when nothing is left."""
     def put_flow(self, flow: bytes) -> tuple[bytes, bool]:
         """(version, existed); it is the newest of its name from now on. Raises `WireError`, `FlowInvalid`."""
+    def drop_flow(self, name: str) -> bool:
+        """Forgets every version of a flow; jobs that run go on. Whether it was known."""
     def flows(self) -> list[bytes]: ...
     def worker_seen(self, info: bytes) -> None:
         """The registry shows this `WorkerInfo` (new, or changed). The hub dials it. Raises `WireError`."""
@@ -130,10 +136,16 @@ class Node:
         cluster: str,
         retention_bytes: int = 268_435_456,
         heartbeat_limit_ms: int = 10_000,
+        reconnect_ms: int = 2_000,
+        tls: tuple[str, str, str] | None = None,
     ) -> Self:
         """`info`: serialized WorkerInfo. `listen`: "unix:PATH" or "tcp:HOST:PORT" (port 0: any).
 
-        Raises `WireError`, `InvalidArgument` (an address that can never be right), `AddressInUse`.
+        `reconnect_ms`: how long a link outlives its connection. `tls`: PEM files with this worker's certificate, its
+        key and the cluster's authority, for links over TCP; none: they are plain.
+
+        Raises `WireError`, `InvalidArgument` (an address that can never be right), `AddressInUse`, and
+        `CertificateUnusable`, naming the file and the cure.
         """
     @property
     def addresses(self) -> list[str]:
@@ -242,6 +254,9 @@ class UnknownClient(CoreError):
 
 class JournalUnusable(CoreError):
     """The scheduler's journal is damaged, in use, or not to be read; the message names the file, the place and the cure."""
+
+class CertificateUnusable(CoreError):
+    """A certificate, key or authority that cannot be read or does not fit; the message names the file and the cure."""
 
 class AddressInUse(CoreError):
     """Another living process listens at the address."""

@@ -59,10 +59,17 @@ async def _ask_all(address: str, image: "Image", questions: list[str], output: P
     async with Client(address) as client:
         for number, question in enumerate(questions, start=1):
             with LiveProgress(question) as live:
-                finished = await run_job(client, "speak_about", {"image": image, "question": question}, live.take)
+                inputs = {"image": image, "question": question}
+                finished = await run_job(client, "speak_about", inputs, live.take, _tell)
             _show(finished, question, output, "answer" if number == 1 else f"answer-{number}")
             failed = failed or finished.error is not None
     return failed
+
+
+def _tell(reason: str) -> None:
+    from omniflow.cli.consoles import err
+
+    err().print(f"speak_about {reason}", markup=False, soft_wrap=True)
 
 
 def _show(finished: "Finished", question: str, output: Path, name: str) -> None:

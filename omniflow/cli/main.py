@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from omniflow.cli import bench, cluster, demo, jobs, submit
+from omniflow.cli import bench, cluster, demo, flows, jobs, submit, trace
 
 _FLOW_HELP = "Check and draw flows; needs no cluster."
 
@@ -26,6 +26,8 @@ def build(arguments: list[str]) -> typer.Typer:
     cluster.add_to(app)
     submit.add_to(app)
     jobs.add_to(app)
+    trace.add_to(app)
+    flows.add_to(app)
     if arguments[:1] == ["flow"]:
         from omniflow.cli.flow import app as flow_app
 

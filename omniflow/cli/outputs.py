@@ -1,12 +1,16 @@
 """A job's results as files: text to .txt, sound to one .wav, a picture in its own format."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from omniflow.errors import InvalidArgument, OmniFlowError
 from omniflow.types import AnyRecord, Audio, Image, Tensor, Video
+
+# What fits a terminal without pushing everything else off it.
+LONGEST_SHOWN_TEXT = 2_000
 
 
 def make_output_folder(folder: Path) -> None:
@@ -17,6 +21,35 @@ def make_output_folder(folder: Path) -> None:
         raise InvalidArgument(
             f"cannot make the folder {folder}: {error.strerror}", field="--output", cure="name another one"
         ) from None
+
+
+@contextmanager
+def output_folder(folder: Path) -> Iterator[None]:
+    """`make_output_folder`; what was made of it for nothing is gone afterwards.
+
+    So a job that was refused, or failed before its first frame, leaves no empty folder.
+    """
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        make_output_folder(folder)
+        yield
+    finally:
+        _remove_empty(made)
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    """The innermost first; a folder with something in it stays, and so do those around it."""
+    with suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
+
+
+def short_text(values: Sequence[Any]) -> str:
+    """The text of a result for a terminal; "" when it is no text, or too long for that."""
+    if not all(isinstance(value, str) for value in values):
+        return ""
+    text = "".join(values)
+    return text if len(text) <= LONGEST_SHOWN_TEXT else ""
 
 
 def write_results(folder: Path, frames: Mapping[str, Sequence[Any]]) -> dict[str, list[Path]]:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from omniflow.cli.waiting import tell_while_waiting
 from omniflow.client import Client, Job
 from omniflow.errors import OmniFlowError
 from omniflow.v1 import job_pb2
 
 OnStep = Callable[[job_pb2.NodeProgress], None]
+OnWait = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -28,18 +30,22 @@ async def run_job(
     flow: str,
     inputs: Mapping[str, Any],
     on_step: OnStep,
+    on_wait: OnWait,
     *,
     parameters: Mapping[str, Any] | None = None,
     priority: int = 0,
     deadline: float | None = None,
 ) -> Finished:
-    """Submits it and collects its frames; `on_step` hears of its nodes. Raises what it was refused with."""
+    """Submits it and collects its frames; `on_step` hears of its nodes, `on_wait` why it does not begin.
+
+    Raises what it was refused with.
+    """
     job = await client.submit(flow, inputs, parameters=parameters, priority=priority, deadline=deadline, progress=True)
     async with job:
-        return await _follow(job, on_step)
+        return await _follow(client, job, on_step, on_wait)
 
 
-async def _follow(job: Job, on_step: OnStep) -> Finished:
+async def _follow(client: Client, job: Job, on_step: OnStep, on_wait: OnWait) -> Finished:
     frames: defaultdict[str, list[Any]] = defaultdict(list)
     finished = Finished(job.id)
 
@@ -49,10 +55,12 @@ async def _follow(job: Job, on_step: OnStep) -> Finished:
 
     async with asyncio.TaskGroup() as group:
         group.create_task(show_steps())
+        waiting = group.create_task(tell_while_waiting(client, job, on_wait))
         try:
             async for frame in job:
                 frames[frame.port].append(frame.value)
         except OmniFlowError as error:
             finished.error = error
+        waiting.cancel()
     finished.frames, finished.report = dict(frames), job.report
     return finished

@@ -44,16 +44,16 @@ def submit(
 
     from omniflow.cli.exit_codes import exit_code_of
     from omniflow.cli.locate import locate
-    from omniflow.cli.outputs import make_output_folder
+    from omniflow.cli.outputs import output_folder
 
     target = locate(cluster, address)
     if detach:
         job = asyncio.run(_submit_detached(target, flow, given or [], parameter or [], priority, deadline))
         typer.echo(f'{{"job": "{job}"}}' if as_json else job)
         return
-    make_output_folder(output)
-    finished = asyncio.run(_submit(target, flow, given or [], parameter or [], priority, deadline))
-    _show(finished, output, timeline, as_json)
+    with output_folder(output):
+        finished = asyncio.run(_submit(target, flow, given or [], parameter or [], priority, deadline))
+        _show(finished, output, timeline, as_json)
     if finished.error is not None:
         raise typer.Exit(exit_code_of(finished.error))
 
@@ -61,6 +61,7 @@ def submit(
 async def _submit(
     target: "Target", flow: str, given: list[str], parameter: list[str], priority: int, deadline: float | None
 ) -> "Finished":
+    from omniflow.cli.consoles import err
     from omniflow.cli.inputs import read_inputs, read_parameters
     from omniflow.cli.live import LiveProgress
     from omniflow.cli.submission import run_job
@@ -75,6 +76,7 @@ async def _submit(
                 flow,
                 inputs,
                 live.take,
+                lambda reason: err().print(f"{flow} {reason}", markup=False, soft_wrap=True),
                 parameters=read_parameters(parameter),
                 priority=priority,
                 deadline=deadline,
@@ -102,7 +104,7 @@ async def _submit_detached(
 
 def _show(finished: "Finished", output: Path, timeline: bool, as_json: bool) -> None:
     from omniflow.cli.consoles import err, out
-    from omniflow.cli.outputs import write_results
+    from omniflow.cli.outputs import short_text, write_results
     from omniflow.report import report_table, report_timeline
 
     files = write_results(output, finished.frames)
@@ -112,6 +114,9 @@ def _show(finished: "Finished", output: Path, timeline: bool, as_json: bool) -> 
     for port, paths in files.items():
         for path in paths:
             out().print(f"{port}: {path}", markup=False, soft_wrap=True)
+        # Only for eyes: what a pipe or a script reads is the list of files.
+        if out().is_terminal and (text := short_text(finished.frames[port])):
+            out().print(text, markup=False, soft_wrap=True)
     if finished.report is not None:
         err().print(report_table(finished.report))
         if timeline:

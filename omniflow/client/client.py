@@ -175,9 +175,9 @@ class Client:
         answer = await self._ask("listing roles", lambda c, t: ClusterServiceStub(c).ListRoles(request, timeout=t))
         return tuple(answer.roles)
 
-    async def flows(self, name: str = "") -> Sequence[Flow]:
-        """The newest version of every registered flow, or of one."""
-        request = cluster_pb2.ListFlowsRequest(name=name)
+    async def flows(self, name: str = "", version: bytes = b"") -> Sequence[Flow]:
+        """The newest version of every registered flow, or of one; or a given version of one, if it is registered."""
+        request = cluster_pb2.ListFlowsRequest(name=name, version=version)
         answer = await self._ask("listing flows", lambda c, t: ClusterServiceStub(c).ListFlows(request, timeout=t))
         return tuple(answer.flows)
 
@@ -194,6 +194,15 @@ class Client:
         signature = Signature.of(named)
         self._signatures[named.name, answer.version] = self._signatures[named.name, b""] = signature
         return answer.version
+
+    async def unregister_flow(self, name: str) -> int:
+        """Forgets every version of a flow; jobs that run go on. How many versions there were. Raises `UnknownFlow`."""
+        request = cluster_pb2.UnregisterFlowRequest(name=name)
+        answer = await self._ask(
+            "unregistering a flow", lambda c, t: ClusterServiceStub(c).UnregisterFlow(request, timeout=t)
+        )
+        self._signatures = {known: signature for known, signature in self._signatures.items() if known[0] != name}
+        return answer.versions
 
     async def drain(self, worker: str, *, within: float = 0.0) -> int:
         """The worker takes nothing new, finishes and leaves. Activations that it has yet to end."""

@@ -163,13 +163,17 @@ class SyncClient:
         """`Client.roles`."""
         return self._loop.run(self._client.roles())
 
-    def flows(self, name: str = "") -> Sequence[Flow]:
+    def flows(self, name: str = "", version: bytes = b"") -> Sequence[Flow]:
         """`Client.flows`."""
-        return self._loop.run(self._client.flows(name))
+        return self._loop.run(self._client.flows(name, version))
 
     def register_flow(self, flow: Compilable | Flow) -> bytes:
         """`Client.register_flow`."""
         return self._loop.run(self._client.register_flow(flow))
+
+    def unregister_flow(self, name: str) -> int:
+        """`Client.unregister_flow`."""
+        return self._loop.run(self._client.unregister_flow(name))
 
     def drain(self, worker: str, *, within: float = 0.0) -> int:
         """`Client.drain`."""

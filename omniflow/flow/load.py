@@ -80,10 +80,20 @@ def _import_failed(place: str, file: str, error: Exception) -> BadFlow:
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if not file or frame.filename == file]
         source = Source(own[-1].filename, own[-1].lineno or 0) if own else None
-    problem = Problem(
-        "import-failed",
-        f"running it raised {type(error).__name__}: {error}",
-        "correct this line; heavy imports of roles belong in their load()",
-        source,
-    )
-    return BadFlow.of(place, [problem])
+    return BadFlow.of(place, [Problem("import-failed", *_what_and_cure(error), source)])
+
+
+def _what_and_cure(error: Exception) -> tuple[str, str]:
+    match error:
+        case IndentationError():
+            return f"it is not Python: {error.msg}", "indent this line as its block is, with spaces alone or tabs alone"
+        case SyntaxError():
+            return f"it is not Python: {error.msg}", "correct the syntax of this line, or of the one before it"
+        case ModuleNotFoundError():
+            missing = error.name or "the module"
+            return (
+                f"running it raised {type(error).__name__}: {error}",
+                f"install `{missing}`, or correct its name; what only a role needs is imported in the role's load()",
+            )
+        case _:
+            return f"running it raised {type(error).__name__}: {error}", "correct this line"

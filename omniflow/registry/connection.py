@@ -57,6 +57,11 @@ class AsyncEtcd:
     async def put(self, key: str, value: bytes) -> None:
         await self._call(f"writing {key}", "Put", requests.put(key, value))
 
+    async def delete_prefix(self, prefix: str) -> int:
+        """How many keys there were."""
+        response = await self._call(f"deleting {prefix}", "DeleteRange", requests.delete_prefix(prefix))
+        return int(response.deleted)
+
     async def create_if_absent(self, key: str, value: bytes) -> Created:
         return requests.created(await self._call("creating a key", "Txn", requests.create_if_absent(key, value)))
 

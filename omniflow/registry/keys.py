@@ -37,8 +37,11 @@ class Keys:
     def worker(self, name: str) -> str:
         return f"{self.workers}{name}"
 
+    def flow_versions(self, name: str) -> str:
+        return f"{self.flows}{name}/"
+
     def flow(self, name: str, version: bytes) -> str:
-        return f"{self.flows}{name}/{version.hex()}"
+        return f"{self.flow_versions(name)}{version.hex()}"
 
 
 @cache

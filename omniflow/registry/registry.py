@@ -60,6 +60,10 @@ class Registry:
         await self._etcd.put(key, serialized)
         return True
 
+    async def remove_flow(self, name: str) -> int:
+        """Forgets every version of a flow. How many there were."""
+        return await self._etcd.delete_prefix(self._keys.flow_versions(name))
+
     async def leader(self) -> Leader | None:
         """The scheduler that leads, or None."""
         found = await self._etcd.get(self._keys.leader)

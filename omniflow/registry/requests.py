@@ -59,6 +59,10 @@ def put(key: str, value: bytes, lease: int = 0) -> Any:
     return rpc.PutRequest(key=key.encode(), value=value, lease=lease)
 
 
+def delete_prefix(prefix: str) -> Any:
+    return rpc.DeleteRangeRequest(key=prefix.encode(), range_end=prefix_end(prefix))
+
+
 def create_if_absent(key: str, value: bytes, lease: int = 0) -> Any:
     """Makes the key unless it exists; then answers who holds it."""
     absent = rpc.Compare(result=rpc.Compare.EQUAL, target=rpc.Compare.CREATE, key=key.encode(), create_revision=0)

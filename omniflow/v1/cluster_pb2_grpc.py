@@ -59,6 +59,11 @@ class ClusterServiceStub:
                 request_serializer=omniflow_dot_v1_dot_cluster__pb2.RegisterFlowRequest.SerializeToString,
                 response_deserializer=omniflow_dot_v1_dot_cluster__pb2.RegisterFlowResponse.FromString,
                 _registered_method=True)
+        self.UnregisterFlow = channel.unary_unary(
+                '/omniflow.v1.ClusterService/UnregisterFlow',
+                request_serializer=omniflow_dot_v1_dot_cluster__pb2.UnregisterFlowRequest.SerializeToString,
+                response_deserializer=omniflow_dot_v1_dot_cluster__pb2.UnregisterFlowResponse.FromString,
+                _registered_method=True)
         self.Drain = channel.unary_unary(
                 '/omniflow.v1.ClusterService/Drain',
                 request_serializer=omniflow_dot_v1_dot_cluster__pb2.DrainRequest.SerializeToString,
@@ -100,6 +105,13 @@ class ClusterServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def UnregisterFlow(self, request, context):
+        """Forgets every version of a flow: no new job of it is taken, those that run go on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Drain(self, request, context):
         """The worker finishes what it runs, takes nothing new and leaves.
         """
@@ -134,6 +146,11 @@ def add_ClusterServiceServicer_to_server(servicer, server):
                     servicer.RegisterFlow,
                     request_deserializer=omniflow_dot_v1_dot_cluster__pb2.RegisterFlowRequest.FromString,
                     response_serializer=omniflow_dot_v1_dot_cluster__pb2.RegisterFlowResponse.SerializeToString,
+            ),
+            'UnregisterFlow': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnregisterFlow,
+                    request_deserializer=omniflow_dot_v1_dot_cluster__pb2.UnregisterFlowRequest.FromString,
+                    response_serializer=omniflow_dot_v1_dot_cluster__pb2.UnregisterFlowResponse.SerializeToString,
             ),
             'Drain': grpc.unary_unary_rpc_method_handler(
                     servicer.Drain,
@@ -276,6 +293,33 @@ class ClusterService:
             '/omniflow.v1.ClusterService/RegisterFlow',
             omniflow_dot_v1_dot_cluster__pb2.RegisterFlowRequest.SerializeToString,
             omniflow_dot_v1_dot_cluster__pb2.RegisterFlowResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UnregisterFlow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/omniflow.v1.ClusterService/UnregisterFlow',
+            omniflow_dot_v1_dot_cluster__pb2.UnregisterFlowRequest.SerializeToString,
+            omniflow_dot_v1_dot_cluster__pb2.UnregisterFlowResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,8 @@ class ClusterServiceStub:
     ListFlows: _grpc.UnaryUnaryMultiCallable[_cluster_pb2.ListFlowsRequest, _cluster_pb2.ListFlowsResponse]
     RegisterFlow: _grpc.UnaryUnaryMultiCallable[_cluster_pb2.RegisterFlowRequest, _cluster_pb2.RegisterFlowResponse]
     """Validates and stores a flow in the registry; the same content again changes nothing."""
+    UnregisterFlow: _grpc.UnaryUnaryMultiCallable[_cluster_pb2.UnregisterFlowRequest, _cluster_pb2.UnregisterFlowResponse]
+    """Forgets every version of a flow: no new job of it is taken, those that run go on."""
     Drain: _grpc.UnaryUnaryMultiCallable[_cluster_pb2.DrainRequest, _cluster_pb2.DrainResponse]
     """The worker finishes what it runs, takes nothing new and leaves."""
 
@@ -49,6 +51,8 @@ class ClusterServiceAsyncStub(ClusterServiceStub):
     ListFlows: _aio.UnaryUnaryMultiCallable[_cluster_pb2.ListFlowsRequest, _cluster_pb2.ListFlowsResponse]  # type: ignore[assignment]
     RegisterFlow: _aio.UnaryUnaryMultiCallable[_cluster_pb2.RegisterFlowRequest, _cluster_pb2.RegisterFlowResponse]  # type: ignore[assignment]
     """Validates and stores a flow in the registry; the same content again changes nothing."""
+    UnregisterFlow: _aio.UnaryUnaryMultiCallable[_cluster_pb2.UnregisterFlowRequest, _cluster_pb2.UnregisterFlowResponse]  # type: ignore[assignment]
+    """Forgets every version of a flow: no new job of it is taken, those that run go on."""
     Drain: _aio.UnaryUnaryMultiCallable[_cluster_pb2.DrainRequest, _cluster_pb2.DrainResponse]  # type: ignore[assignment]
     """The worker finishes what it runs, takes nothing new and leaves."""
 
@@ -88,6 +92,14 @@ class ClusterServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_cluster_pb2.RegisterFlowResponse, _abc.Awaitable[_cluster_pb2.RegisterFlowResponse]]:
         """Validates and stores a flow in the registry; the same content again changes nothing."""
+
+    @_abc_1.abstractmethod
+    def UnregisterFlow(
+        self,
+        request: _cluster_pb2.UnregisterFlowRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cluster_pb2.UnregisterFlowResponse, _abc.Awaitable[_cluster_pb2.UnregisterFlowResponse]]:
+        """Forgets every version of a flow: no new job of it is taken, those that run go on."""
 
     @_abc_1.abstractmethod
     def Drain(

@@ -484,10 +484,13 @@ class Report(_message.Message):
     JCT_US_FIELD_NUMBER: _builtins.int
     FIRST_FRAME_US_FIELD_NUMBER: _builtins.int
     ACTIVATIONS_FIELD_NUMBER: _builtins.int
+    ARRIVED_UNIX_US_FIELD_NUMBER: _builtins.int
     jct_us: _builtins.int
     """arrival at the scheduler to the last result frame"""
     first_frame_us: _builtins.int
     """… to the first"""
+    arrived_unix_us: _builtins.int
+    """since 1970, by the scheduler's clock: for traces; nothing else reads it"""
     @_builtins.property
     def activations(self) -> _containers.RepeatedCompositeFieldContainer[Global___ActivationReport]: ...
     def __init__(
@@ -496,10 +499,11 @@ class Report(_message.Message):
         jct_us: _builtins.int = ...,
         first_frame_us: _builtins.int = ...,
         activations: _abc.Iterable[Global___ActivationReport] | None = ...,
+        arrived_unix_us: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["activations", b"activations", "first_frame_us", b"first_frame_us", "jct_us", b"jct_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activations", b"activations", "arrived_unix_us", b"arrived_unix_us", "first_frame_us", b"first_frame_us", "jct_us", b"jct_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -541,6 +545,8 @@ class ActivationReport(_message.Message):
     ENDED_US_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     FEATURES_FIELD_NUMBER: _builtins.int
+    OUTPUTS_FIELD_NUMBER: _builtins.int
+    INPUTS_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     worker: _builtins.str
     attempt: _builtins.int
@@ -553,6 +559,12 @@ class ActivationReport(_message.Message):
     def key(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
     def features(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]: ...
+    @_builtins.property
+    def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___PortTraffic]:
+        """once it has ended"""
+
+    @_builtins.property
+    def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___PortTraffic]: ...
     def __init__(
         self,
         *,
@@ -566,14 +578,55 @@ class ActivationReport(_message.Message):
         ended_us: _builtins.int = ...,
         state: Global___NodeProgress.State.ValueType = ...,
         features: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        outputs: _abc.Iterable[Global___PortTraffic] | None = ...,
+        inputs: _abc.Iterable[Global___PortTraffic] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "ended_us", b"ended_us", "features", b"features", "first_frame_us", b"first_frame_us", "key", b"key", "node", b"node", "queued_us", b"queued_us", "started_us", b"started_us", "state", b"state", "worker", b"worker"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "ended_us", b"ended_us", "features", b"features", "first_frame_us", b"first_frame_us", "inputs", b"inputs", "key", b"key", "node", b"node", "outputs", b"outputs", "queued_us", b"queued_us", "started_us", b"started_us", "state", b"state", "worker", b"worker"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ActivationReport: _TypeAlias = ActivationReport  # noqa: Y015
+
+@_typing.final
+class PortTraffic(_message.Message):
+    """What went over one port of an attempt. Times are as those of the attempt; of a plain input, when it was queued."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PORT_FIELD_NUMBER: _builtins.int
+    FRAMES_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    FIRST_US_FIELD_NUMBER: _builtins.int
+    LAST_US_FIELD_NUMBER: _builtins.int
+    SAMPLED_US_FIELD_NUMBER: _builtins.int
+    port: _builtins.str
+    frames: _builtins.int
+    bytes: _builtins.int
+    first_us: _builtins.int
+    last_us: _builtins.int
+    @_builtins.property
+    def sampled_us(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """of some frames, evenly chosen by number; none where there was only one"""
+
+    def __init__(
+        self,
+        *,
+        port: _builtins.str = ...,
+        frames: _builtins.int = ...,
+        bytes: _builtins.int = ...,
+        first_us: _builtins.int = ...,
+        last_us: _builtins.int = ...,
+        sampled_us: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "first_us", b"first_us", "frames", b"frames", "last_us", b"last_us", "port", b"port", "sampled_us", b"sampled_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PortTraffic: _TypeAlias = PortTraffic  # noqa: Y015
 
 @_typing.final
 class WatchRequest(_message.Message):

@@ -481,6 +481,8 @@ class NodeEvent(_message.Message):
     AGE_US_FIELD_NUMBER: _builtins.int
     FEATURES_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    OUTPUTS_FIELD_NUMBER: _builtins.int
+    INPUTS_FIELD_NUMBER: _builtins.int
     job: _builtins.int
     node: _builtins.int
     epoch: _builtins.int
@@ -493,6 +495,12 @@ class NodeEvent(_message.Message):
     def features(self) -> _containers.RepeatedCompositeFieldContainer[Global___Feature]: ...
     @_builtins.property
     def error(self) -> _error_pb2.Error: ...
+    @_builtins.property
+    def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___PortCount]:
+        """with DONE and FAILED"""
+
+    @_builtins.property
+    def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___PortCount]: ...
     def __init__(
         self,
         *,
@@ -504,14 +512,54 @@ class NodeEvent(_message.Message):
         age_us: _builtins.int = ...,
         features: _abc.Iterable[Global___Feature] | None = ...,
         error: _error_pb2.Error | None = ...,
+        outputs: _abc.Iterable[Global___PortCount] | None = ...,
+        inputs: _abc.Iterable[Global___PortCount] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["age_us", b"age_us", "epoch", b"epoch", "error", b"error", "features", b"features", "job", b"job", "key", b"key", "node", b"node", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["age_us", b"age_us", "epoch", b"epoch", "error", b"error", "features", b"features", "inputs", b"inputs", "job", b"job", "key", b"key", "node", b"node", "outputs", b"outputs", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NodeEvent: _TypeAlias = NodeEvent  # noqa: Y015
+
+@_typing.final
+class PortCount(_message.Message):
+    """What went over one port of the node. Times say how long before the event it was."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PORT_FIELD_NUMBER: _builtins.int
+    FRAMES_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    FIRST_BEFORE_US_FIELD_NUMBER: _builtins.int
+    LAST_BEFORE_US_FIELD_NUMBER: _builtins.int
+    SAMPLED_BEFORE_US_FIELD_NUMBER: _builtins.int
+    port: _builtins.int
+    """its index"""
+    frames: _builtins.int
+    bytes: _builtins.int
+    first_before_us: _builtins.int
+    last_before_us: _builtins.int
+    @_builtins.property
+    def sampled_before_us(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        port: _builtins.int = ...,
+        frames: _builtins.int = ...,
+        bytes: _builtins.int = ...,
+        first_before_us: _builtins.int = ...,
+        last_before_us: _builtins.int = ...,
+        sampled_before_us: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "first_before_us", b"first_before_us", "frames", b"frames", "last_before_us", b"last_before_us", "port", b"port", "sampled_before_us", b"sampled_before_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PortCount: _TypeAlias = PortCount  # noqa: Y015
 
 @_typing.final
 class Feature(_message.Message):

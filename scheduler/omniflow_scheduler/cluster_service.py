@@ -5,6 +5,7 @@ from typing import Any
 
 import grpc.aio
 
+from omniflow.client.failures import unknown_flow
 from omniflow.errors import BadFlow, InvalidArgument, OmniFlowError
 from omniflow.registry import Registry
 from omniflow.v1 import cluster_pb2 as c
@@ -46,7 +47,10 @@ class ClusterService(ClusterServiceServicer):
 
     async def ListFlows(self, request: c.ListFlowsRequest, context: Context) -> c.ListFlowsResponse:  # noqa: N802
         flows = (Flow.FromString(raw) for raw in self._hub.flows())
-        return c.ListFlowsResponse(flows=[flow for flow in flows if request.name in {"", flow.name}])
+        found = [flow for flow in flows if request.name in {"", flow.name}]
+        if request.version and found and found[0].version != request.version:
+            found = await self._older(request.name, request.version, context)
+        return c.ListFlowsResponse(flows=found)
 
     async def RegisterFlow(  # noqa: N802
         self, request: c.RegisterFlowRequest, context: Context
@@ -55,6 +59,20 @@ class ClusterService(ClusterServiceServicer):
             return await self._register(request.flow)
         except OmniFlowError as error:
             await refuse_with(context, error)
+
+    async def UnregisterFlow(  # noqa: N802
+        self, request: c.UnregisterFlowRequest, context: Context
+    ) -> c.UnregisterFlowResponse:
+        """Out of the registry first: no new leader shall know it either. Jobs that run have their graph."""
+        known = [Flow.FromString(raw).name for raw in self._hub.flows()]
+        if request.name not in known:
+            await refuse_with(context, unknown_flow(request.name, known))
+        try:
+            versions = await self._registry.remove_flow(request.name)
+        except OmniFlowError as error:
+            await refuse_with(context, error)
+        self._hub.drop_flow(request.name)
+        return c.UnregisterFlowResponse(versions=versions)
 
     async def Drain(self, request: c.DrainRequest, context: Context) -> c.DrainResponse:  # noqa: N802
         """Answers at once: the number falls to 0 in `Status`, and the worker leaves.
@@ -84,6 +102,14 @@ class ClusterService(ClusterServiceServicer):
         stored = await self._registry.put_flow(flow)
         version, existed = self._hub.put_flow(flow.SerializeToString())
         return c.RegisterFlowResponse(version=version, existed=existed and stored)
+
+    async def _older(self, name: str, version: bytes, context: Context) -> list[Flow]:
+        """Only the registry lists versions that are not the newest."""
+        try:
+            flows = await self._registry.flows()
+        except OmniFlowError as error:
+            await refuse_with(context, error)
+        return [flow for flow in flows if (flow.name, flow.version) == (name, version)]
 
     def _status(self) -> c.ClusterStatus:
         status = c.ClusterStatus.FromString(self._hub.cluster_status())

@@ -7,6 +7,7 @@ from typing import NoReturn
 from omniflow.errors import OmniFlowError
 from omniflow.registry import Put, Registry
 from omniflow.v1.cluster_pb2 import WorkerInfo
+from omniflow.v1.flow_pb2 import Flow
 from omniflow_core import CoreError, Hub
 from omniflow_scheduler.flow_check import require_valid
 
@@ -34,6 +35,7 @@ class RegistryFollower:
                 await self._workers.synced.wait()
         except TimeoutError:
             return False
+        self._drop_unregistered()
         return True
 
     async def follow_workers(self) -> NoReturn:
@@ -56,6 +58,7 @@ class RegistryFollower:
         """A flow that does not validate (one of a later version) is passed over; the others serve."""
         async for event in self._flows:
             if not isinstance(event, Put):
+                self._drop(event.last.name)
                 continue
             try:
                 require_valid(event.value)
@@ -63,3 +66,13 @@ class RegistryFollower:
             except (OmniFlowError, CoreError) as error:
                 log.error("flow %s in the registry is not usable: %s", event.name, error)
         raise AssertionError("a watch has no end")
+
+    def _drop(self, name: str) -> None:
+        """The last version of a flow is gone."""
+        if not any(flow.name == name for flow in self._flows.view.values()):
+            self._hub.drop_flow(name)
+
+    def _drop_unregistered(self) -> None:
+        """The journal brings back the flows of its jobs, also of those that were unregistered meanwhile."""
+        for raw in self._hub.flows():
+            self._drop(Flow.FromString(raw).name)

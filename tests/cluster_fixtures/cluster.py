@@ -25,7 +25,12 @@ from omniflow.launch.ports import free_port
 from omniflow.v1.cluster_pb2 import ClusterStatus, WorkerStatus
 
 PUPPET = "tests.cluster_fixtures.puppets:Puppet"
-LONER = "tests.cluster_fixtures.puppets:Loner"
+# Roles with a class of their own; every other name is a puppet's.
+CLASSES = {
+    "loner": "tests.cluster_fixtures.puppets:Loner",
+    "unruly": "tests.cluster_fixtures.unruly:Unruly",
+    "listener": "tests.cluster_fixtures.unruly:Listener",
+}
 FLOWS = Path(__file__).with_name("puppet_flows.py")
 PATIENCE_S = 20.0
 LOOK_EVERY_S = 0.02
@@ -151,7 +156,7 @@ def write_cluster(
 def _role(role: str | dict[str, Any], stage: Path) -> dict[str, Any]:
     if isinstance(role, dict):
         return role
-    return {"class": LONER if role == "loner" else PUPPET, "name": role, "options": {"stage": str(stage)}}
+    return {"class": CLASSES.get(role, PUPPET), "name": role, "options": {"stage": str(stage)}}
 
 
 @contextmanager

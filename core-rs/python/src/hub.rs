@@ -7,7 +7,7 @@ use omniflow_hub::{HubConfig, JournalConfig};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::errors;
+use crate::{errors, tls};
 
 /// Adds the class of this file to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -43,6 +43,7 @@ impl Hub {
         heartbeat_ms = 1_000,
         heartbeat_limit_ms = 10_000,
         reconnect_ms = 2_000,
+        tls = None,
     ))]
     #[allow(clippy::too_many_arguments)] // Keyword arguments of the Python class.
     fn new(
@@ -63,6 +64,7 @@ impl Hub {
         heartbeat_ms: u64,
         heartbeat_limit_ms: u64,
         reconnect_ms: u64,
+        tls: Option<tls::Files>,
     ) -> PyResult<Self> {
         let config = HubConfig {
             cluster: cluster.to_owned(),
@@ -83,6 +85,7 @@ impl Hub {
             heartbeat: Duration::from_millis(heartbeat_ms),
             heartbeat_limit: Duration::from_millis(heartbeat_limit_ms),
             reconnect: Duration::from_millis(reconnect_ms),
+            tls: tls::load(tls)?,
         };
         py.detach(|| omniflow_hub::Hub::new(config))
             .map(Self)
@@ -125,6 +128,11 @@ impl Hub {
     fn put_flow<'py>(&self, py: Python<'py>, flow: &[u8]) -> PyResult<(Bound<'py, PyBytes>, bool)> {
         let (version, existed) = py.detach(|| self.0.put_flow(flow)).map_err(errors::hub)?;
         Ok((bytes(py, &version), existed))
+    }
+
+    /// Forgets every version of a flow.
+    fn drop_flow(&self, py: Python<'_>, name: &str) -> bool {
+        py.detach(|| self.0.drop_flow(name))
     }
 
     /// The newest version of every flow, serialized.

@@ -964,6 +964,9 @@ pub struct Report {
     pub first_frame_us: u64,
     #[prost(message, repeated, tag = "3")]
     pub activations: ::prost::alloc::vec::Vec<ActivationReport>,
+    /// since 1970, by the scheduler's clock: for traces; nothing else reads it
+    #[prost(uint64, tag = "4")]
+    pub arrived_unix_us: u64,
 }
 /// One attempt. Times in microseconds since the job's arrival, on the scheduler's clock; 0 where it never got so far.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -991,6 +994,28 @@ pub struct ActivationReport {
         ::prost::alloc::string::String,
         f64,
     >,
+    /// once it has ended
+    #[prost(message, repeated, tag = "11")]
+    pub outputs: ::prost::alloc::vec::Vec<PortTraffic>,
+    #[prost(message, repeated, tag = "12")]
+    pub inputs: ::prost::alloc::vec::Vec<PortTraffic>,
+}
+/// What went over one port of an attempt. Times are as those of the attempt; of a plain input, when it was queued.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PortTraffic {
+    #[prost(string, tag = "1")]
+    pub port: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub frames: u64,
+    #[prost(uint64, tag = "3")]
+    pub bytes: u64,
+    #[prost(uint64, tag = "4")]
+    pub first_us: u64,
+    #[prost(uint64, tag = "5")]
+    pub last_us: u64,
+    /// of some frames, evenly chosen by number; none where there was only one
+    #[prost(uint64, repeated, tag = "6")]
+    pub sampled_us: ::prost::alloc::vec::Vec<u64>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WatchRequest {
@@ -1360,6 +1385,9 @@ pub struct ListFlowsRequest {
     /// empty: all
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
+    /// of the flow of that name; empty: the newest
+    #[prost(bytes = "bytes", tag = "2")]
+    pub version: ::prost::bytes::Bytes,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListFlowsResponse {
@@ -1377,6 +1405,17 @@ pub struct RegisterFlowResponse {
     pub version: ::prost::bytes::Bytes,
     #[prost(bool, tag = "2")]
     pub existed: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UnregisterFlowRequest {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UnregisterFlowResponse {
+    /// how many there were
+    #[prost(uint32, tag = "1")]
+    pub versions: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DrainRequest {
@@ -1582,6 +1621,28 @@ pub struct NodeEvent {
     pub features: ::prost::alloc::vec::Vec<Feature>,
     #[prost(message, optional, tag = "8")]
     pub error: ::core::option::Option<Error>,
+    /// with DONE and FAILED
+    #[prost(message, repeated, tag = "9")]
+    pub outputs: ::prost::alloc::vec::Vec<PortCount>,
+    #[prost(message, repeated, tag = "10")]
+    pub inputs: ::prost::alloc::vec::Vec<PortCount>,
+}
+/// What went over one port of the node. Times say how long before the event it was.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PortCount {
+    /// its index
+    #[prost(uint32, tag = "1")]
+    pub port: u32,
+    #[prost(uint64, tag = "2")]
+    pub frames: u64,
+    #[prost(uint64, tag = "3")]
+    pub bytes: u64,
+    #[prost(uint64, tag = "4")]
+    pub first_before_us: u64,
+    #[prost(uint64, tag = "5")]
+    pub last_before_us: u64,
+    #[prost(uint64, repeated, tag = "6")]
+    pub sampled_before_us: ::prost::alloc::vec::Vec<u64>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Feature {

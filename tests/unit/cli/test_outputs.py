@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omniflow.cli.outputs import make_output_folder, write_results
+from omniflow.cli.outputs import LONGEST_SHOWN_TEXT, output_folder, short_text, write_results
 from omniflow.errors import InvalidArgument
 from omniflow.types import AnyRecord, Audio, Image, Tensor
 
@@ -42,5 +42,28 @@ def test_arrays_and_records_can_be_read_again(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_refused_before_the_job_runs(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidArgument, match="cannot make the folder"):
-        make_output_folder(tmp_path / "file" / "folder")
+    with pytest.raises(InvalidArgument, match="cannot make the folder"), output_folder(tmp_path / "file" / "folder"):
+        raise AssertionError("nothing runs")
+
+
+def test_a_failed_submission_leaves_no_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), output_folder(tmp_path / "a" / "b"):
+        raise ZeroDivisionError
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_folder_with_something_in_it_or_that_was_there_stays(tmp_path: Path) -> None:
+    with output_folder(tmp_path / "new"):
+        (tmp_path / "new" / "answer.txt").write_text("yes")
+    assert (tmp_path / "new" / "answer.txt").read_text() == "yes"
+    (tmp_path / "old").mkdir()
+    with output_folder(tmp_path / "old"):
+        pass
+    assert (tmp_path / "old").is_dir()
+
+
+def test_only_short_texts_are_shown() -> None:
+    assert short_text(["Track ", "seven."]) == "Track seven."
+    assert short_text(["x" * LONGEST_SHOWN_TEXT, "x"]) == ""
+    assert short_text([7]) == ""
+    assert short_text([]) == ""

@@ -1,5 +1,7 @@
 //! Why a job is taken, or refused.
 
+use omniflow_placement::RoleId;
+
 use crate::effect::Effect;
 use crate::event::Submission;
 use crate::fault::Fault;
@@ -70,12 +72,13 @@ impl Control {
                 "register it again",
             ));
         };
-        let stranger = plan
-            .nodes
-            .iter()
-            .position(|node| !self.fleet.was_seen(node.role));
-        if let Some(node) = stranger {
-            let role = self.fleet.role_name(plan.nodes[node].role);
+        let strange = |role: &RoleId| !self.fleet.was_seen(*role);
+        let roles = plan.nodes.iter().map(|node| node.role.filter(strange));
+        if let Some((node, role)) = (0..)
+            .zip(roles)
+            .find_map(|(node, role)| Some((node, role?)))
+        {
+            let role = self.fleet.role_name(role);
             return Some(Fault::unknown_role(
                 role,
                 plan.name(node),
@@ -124,6 +127,7 @@ impl Control {
         let plan = &self.plans[submission.flow.0 as usize];
         let mut job = Job::new(id, submission, plan, rank as f64, now, deadline);
         job.arrival = self.arrivals;
+        job.begin(plan, 0);
         self.jobs.insert(id, Box::new(job));
         self.timers.insert((deadline, id));
         self.live += 1;

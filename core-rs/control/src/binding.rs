@@ -1,30 +1,34 @@
 //! Why a node went to a worker.
 
-use omniflow_placement::{Request, RoleId, WorkerId};
+use omniflow_flow::Key;
+use omniflow_placement::{Ledger, Policy, Request, RoleId, WorkerId};
 
-use crate::effect::{Bind, Effect};
+use crate::effect::Effect;
 use crate::event::NodeState;
+use crate::fleet::Fleet;
 use crate::ids::{JobId, Micros};
 use crate::job::{Job, Outcome};
+use crate::plan::{Plan, PlannedNode};
 use crate::report::Attempt;
+use crate::slot::{Slot, Stand};
 use crate::table::Control;
+use crate::telling::Placed;
 
 /// Predicted work of a node until there are predictors: all alike.
 pub(crate) const WORK: f64 = 1.0;
 
 impl Control {
-    /// Places every node of the job that has no place. Either all of them find a worker, or the job waits for the first
-    /// role that has none: a bind always names every consumer, so that producers know where to send.
+    /// Places everything of the job that is to be placed. Either all of it finds a worker, or the job waits for the first
+    /// role that has none.
     pub(crate) fn place(&mut self, id: JobId, now: Micros, effects: &mut Vec<Effect>) {
+        self.stop_waiting(id);
         let Some(job) = self.jobs.get_mut(&id) else {
             return;
         };
         let plan = &self.plans[job.flow.0 as usize];
-        let unplaced: Vec<usize> = (0..job.slots.len())
-            .filter(|node| job.slots[*node].attempt.is_none())
-            .collect();
         let waits = job.held && self.holding;
-        let mut roles = unplaced.iter().map(|node| plan.nodes[*node].role);
+        let roles = job.pending.iter();
+        let mut roles = roles.filter_map(|(node, _)| plan.nodes[*node as usize].role);
         if let Some(role) = roles.find(|role| waits || !self.ledger.has_candidate(*role)) {
             job.outcome = Outcome::Waiting(role);
             self.waiting
@@ -34,49 +38,52 @@ impl Control {
             return;
         }
         job.outcome = Outcome::Running;
-        for node in &unplaced {
+        let pending = std::mem::take(&mut job.pending);
+        let mut placed = Vec::with_capacity(pending.len());
+        for (node, key) in pending {
+            let planned = &plan.nodes[node as usize];
+            let Some(role) = planned.role else {
+                continue;
+            };
             let request = Request {
                 job: id.0,
-                node: *node as u32,
-                role: plan.nodes[*node].role,
+                node,
+                role,
                 work: WORK,
                 features: &[],
             };
-            let Some(worker) = self.policy.choose(&request, &self.ledger) else {
-                continue;
-            };
-            let Some(view) = self.fleet.get(worker) else {
+            let near = near(job, plan, planned, &key, &self.ledger, &self.fleet);
+            let policy: &mut dyn Policy = &mut *self.policy;
+            let chosen = near.or_else(|| policy.choose(&request, &self.ledger));
+            let known = chosen.and_then(|worker| Some((worker, self.fleet.get(worker)?)));
+            let Some((worker, view)) = known else {
                 continue;
             };
             let name = view.name.clone();
             self.ledger.dispatch(worker, WORK);
             self.policy.dispatched(&request, worker);
-            job.bind(*node, worker, name, now);
+            placed.push(job.bind(planned, node as usize, key, (worker, name), now));
         }
-        let workers = job.workers(|worker| self.fleet.is_alive(worker));
-        let binds: Vec<Bind> = job.binds().collect();
-        effects.push(Effect::Bind {
-            job: id,
-            workers,
-            binds: binds.into(),
-        });
+        let told = job.tell(plan, &placed, |worker| self.fleet.is_alive(worker));
+        effects.extend(told);
     }
 
     /// The role has a worker again: those that waited for it are placed, in their order.
     pub(crate) fn place_waiting(&mut self, role: RoleId, now: Micros, effects: &mut Vec<Effect>) {
-        for (_, id) in self.waiting.remove(&role).unwrap_or_default() {
+        for (_, id) in self.waiting.get(&role).cloned().unwrap_or_default() {
             self.place(id, now, effects);
         }
     }
 
     /// The job no longer waits for a role.
     pub(crate) fn stop_waiting(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else {
+        let Some(job) = self.jobs.get_mut(&id) else {
             return;
         };
         let Outcome::Waiting(role) = job.outcome else {
             return;
         };
+        job.outcome = Outcome::Running;
         if let Some(queue) = self.waiting.get_mut(&role) {
             queue.remove(&(job.order as i64, id));
             if queue.is_empty() {
@@ -92,42 +99,59 @@ impl Control {
     }
 }
 
+/// The worker that has what the node wants to be near; else the least loaded one on its host.
+fn near(
+    job: &Job,
+    plan: &Plan,
+    planned: &PlannedNode,
+    key: &Key,
+    ledger: &Ledger,
+    fleet: &Fleet,
+) -> Option<WorkerId> {
+    let role = planned.role?;
+    planned.near.iter().find_map(|wanted| {
+        let depth = plan.nodes.get(*wanted as usize)?.depth;
+        let slot = job.slots.get(*wanted as usize, &key.prefix(depth))?;
+        if !slot.is_placed() {
+            return None;
+        }
+        if ledger.is_candidate(role, slot.worker) {
+            return Some(slot.worker);
+        }
+        let neighbours = fleet.neighbours(slot.worker);
+        let candidates = neighbours.filter(|worker| ledger.is_candidate(role, *worker));
+        candidates.min_by_key(|worker| (ledger.load(*worker).outstanding, *worker))
+    })
+}
+
 impl Job {
+    /// Gives the bind to a worker. What becomes of a loop's rounds comes into the report when they begin.
     fn bind(
         &mut self,
+        planned: &PlannedNode,
         node: usize,
-        worker: WorkerId,
-        worker_name: std::sync::Arc<str>,
+        key: Key,
+        (worker, worker_name): (WorkerId, std::sync::Arc<str>),
         now: Micros,
-    ) {
-        let slot = &mut self.slots[node];
+    ) -> Placed {
+        let mut slot = match self.slots.get(node, &key) {
+            Some(slot) => *slot,
+            None => Slot::new(self.floor, Stand::Wanted),
+        };
         slot.epoch += 1;
-        slot.attempt = Some(self.attempts.len() as u32);
-        let epoch = slot.epoch;
-        self.attempts.push(Attempt {
-            node: node as u32,
-            key: omniflow_flow::Key::ROOT,
-            worker,
-            worker_name,
-            epoch,
-            state: NodeState::Bound,
-            bound_us: now.since(self.arrived),
-            queued_us: 0,
-            started_us: 0,
-            first_frame_us: 0,
-            ended_us: 0,
-            features: Vec::new(),
-        });
-    }
-
-    /// Workers with a node of the job, each once.
-    pub(crate) fn workers(&self, wanted: impl Fn(WorkerId) -> bool) -> Vec<WorkerId> {
-        let mut workers = Vec::with_capacity(self.slots.len());
-        for attempt in &self.attempts {
-            if !workers.contains(&attempt.worker) && wanted(attempt.worker) {
-                workers.push(attempt.worker);
-            }
+        let before = (slot.epoch - self.floor > 1).then_some(slot.worker);
+        self.highest = self.highest.max(slot.epoch);
+        slot.worker = worker;
+        slot.stand = Stand::Held;
+        slot.state = NodeState::Bound;
+        slot.set_entry(None);
+        if !planned.in_loop {
+            let bound_us = now.since(self.arrived);
+            let attempt =
+                Attempt::new(node, key.clone(), worker, worker_name, slot.epoch, bound_us);
+            slot.set_entry(self.list(attempt, key.is_root()));
         }
-        workers
+        self.slots.put(node, &key, slot);
+        Placed { node, key, before }
     }
 }

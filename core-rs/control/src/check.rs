@@ -2,8 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::event::NodeState;
 use crate::job::Outcome;
+use crate::report::KEPT_ATTEMPTS;
+use crate::slot::{Slot, Stand};
 use crate::table::Control;
 
 impl Control {
@@ -51,10 +52,31 @@ impl Control {
                     job.id
                 ));
             }
-            let unplaced = (0..job.slots.len()).any(|node| job.state(node).is_none());
+            let wanted = job
+                .slots
+                .iter()
+                .filter(|(_, _, slot)| slot.stand == Stand::Wanted);
+            let (wanted, pending) = (wanted.count(), job.pending.len());
+            if wanted != pending && !job.outcome.is_ended() {
+                return Err(format!(
+                    "job {}: {wanted} binds are wanted, {pending} are to be placed",
+                    job.id
+                ));
+            }
+            let reporting = job
+                .slots
+                .iter()
+                .filter(|(_, _, slot)| slot.is_about_to_report());
+            let reporting = reporting.count();
+            if reporting != job.reporting as usize && !job.outcome.is_ended() {
+                return Err(format!(
+                    "job {}: {reporting} binds are about to report, {} are counted",
+                    job.id, job.reporting
+                ));
+            }
             let sound = match &job.outcome {
-                Outcome::Waiting(_) => unplaced,
-                Outcome::Running => !unplaced && job.open_results.contains(&true),
+                Outcome::Waiting(_) => pending > 0,
+                Outcome::Running => pending == 0 && job.open_results.contains(&true),
                 Outcome::Settling => !job.open_results.contains(&true),
                 Outcome::Succeeded | Outcome::Failed(_) => {
                     job.owner.is_none() && job.more_owners.is_empty() && job.watchers.is_empty()
@@ -66,14 +88,18 @@ impl Control {
                     job.id, job.outcome
                 ));
             }
-            let lost = job
-                .attempts
-                .iter()
-                .filter(|attempt| attempt.state == NodeState::Lost);
-            if lost.count() + job.slots.len()
-                < job.slots.iter().filter(|slot| slot.epoch > 0).count()
-            {
-                return Err(format!("job {}: more epochs than attempts", job.id));
+            let unknown = |slot: &Slot| {
+                let held = slot.stand == Stand::Held && !job.outcome.is_ended();
+                held && job.known.binary_search(&slot.worker).is_err()
+            };
+            if let Some((node, key, _)) = job.slots.iter().find(|(_, _, slot)| unknown(slot)) {
+                return Err(format!(
+                    "job {}: the worker of node {node}, key {key}, does not know of it",
+                    job.id
+                ));
+            }
+            if job.attempts.len() > KEPT_ATTEMPTS + job.slots.once().len() * 8 {
+                return Err(format!("job {}: its report has no bound", job.id));
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use omniflow_flow::Key;
 use omniflow_placement::WorkerId;
 
 use crate::effect::Effect;
@@ -9,6 +10,7 @@ use crate::event::NodeState;
 use crate::fault::Fault;
 use crate::ids::{JobId, Micros};
 use crate::job::{Job, Outcome};
+use crate::report::Attempt;
 use crate::table::Control;
 
 impl Control {
@@ -38,7 +40,7 @@ impl Control {
         let mut held: Vec<JobId> = self
             .jobs
             .values()
-            .filter(|job| !job.outcome.is_ended() && job.has_run_on(worker))
+            .filter(|job| !job.outcome.is_ended() && job.known.binary_search(&worker).is_ok())
             .map(|job| job.id)
             .collect();
         held.sort_unstable();
@@ -76,15 +78,12 @@ impl Control {
             job.deadline.since(job.arrived) / 1_000,
         );
         if let Outcome::Waiting(role) = job.outcome {
-            let node = (0..plan.nodes.len())
-                .find(|node| plan.nodes[*node].role == role && job.current(*node).is_none());
-            return Fault::no_worker(
-                self.fleet.role_name(role),
-                plan.name(node.unwrap_or_default()),
-                waited_ms,
-            );
+            let of_role = |(node, _): &&(u32, Key)| plan.nodes[*node as usize].role == Some(role);
+            let node = job.pending.iter().find(of_role);
+            let name = node.map_or("?", |(node, _)| plan.name(*node as usize));
+            return Fault::no_worker(self.fleet.role_name(role), name, waited_ms);
         }
-        let Some((node, state)) = job.held_up_at() else {
+        let Some((node, key, slot)) = job.held_up_at() else {
             return Fault::deadline_exceeded(
                 allowed_ms,
                 "",
@@ -92,33 +91,31 @@ impl Control {
                 "every node has ended, but a result is missing",
             );
         };
-        let Some(attempt) = job.current(node) else {
-            return Fault::deadline_exceeded(
-                allowed_ms,
-                plan.name(node),
-                "",
-                "it was never placed",
-            );
+        let (name, worker) = (plan.name(node), self.holder(job, slot));
+        let what = match key.is_root() {
+            true => format!("node {name:?}"),
+            false => format!("node {name:?} of key {key}"),
         };
-        let (name, worker, elapsed_us) = (
-            plan.name(node),
-            &*attempt.worker_name,
-            now.since(job.arrived),
-        );
-        let stage = match state {
-            NodeState::Bound => {
-                format!("node {name:?} on worker {worker:?} still waits for its inputs")
-            }
+        let listed = slot.entry().and_then(|entry| job.attempts.get(entry));
+        let for_ms = |since: fn(&Attempt) -> u64| {
+            let elapsed_us = now.since(job.arrived);
+            listed.map_or(String::new(), |attempt| {
+                let ms = elapsed_us.saturating_sub(since(attempt)) / 1_000;
+                format!(" for {ms} ms")
+            })
+        };
+        let stage = match slot.state {
+            NodeState::Bound => format!("{what} on worker {worker:?} still waits for its inputs"),
             NodeState::Queued => {
-                let ms = elapsed_us.saturating_sub(attempt.queued_us) / 1_000;
-                format!("node {name:?} has waited {ms} ms in the queue of worker {worker:?}")
+                let waited = for_ms(|attempt| attempt.queued_us);
+                format!("{what} has waited in the queue of worker {worker:?}{waited}")
             }
             _ => {
-                let ms = elapsed_us.saturating_sub(attempt.started_us) / 1_000;
-                format!("node {name:?} has been running on worker {worker:?} for {ms} ms")
+                let run = for_ms(|attempt| attempt.started_us);
+                format!("{what} has been running on worker {worker:?}{run}")
             }
         };
-        Fault::deadline_exceeded(allowed_ms, name, worker, &stage)
+        Fault::deadline_exceeded(allowed_ms, name, &worker, &stage)
     }
 }
 
@@ -126,10 +123,5 @@ impl Job {
     /// Nobody came for it while its client's grace lasted.
     fn is_abandoned(&self, now: Micros) -> bool {
         self.deadline > now && self.orphan_until.is_some_and(|until| until <= now)
-    }
-
-    /// Whether any attempt of it was given to the worker.
-    fn has_run_on(&self, worker: WorkerId) -> bool {
-        self.attempts.iter().any(|attempt| attempt.worker == worker)
     }
 }

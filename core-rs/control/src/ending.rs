@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use omniflow_flow::Key;
+use omniflow_placement::WorkerId;
+
 use crate::effect::Effect;
 use crate::event::NodeState;
 use crate::fault::Fault;
 use crate::ids::{JobId, Micros};
 use crate::job::{Job, Outcome};
+use crate::slot::{Slot, Stand};
 use crate::table::Control;
 
 impl Control {
@@ -53,8 +57,9 @@ impl Control {
             return false;
         };
         for (node, worker) in job.outstanding().collect::<Vec<_>>() {
-            let role = self.plans[job.flow.0 as usize].nodes[node].role;
-            self.unload(role, worker);
+            if let Some(role) = self.plans[job.flow.0 as usize].nodes[node].role {
+                self.unload(role, worker);
+            }
         }
         job.outcome = outcome;
         job.ended = now;
@@ -62,7 +67,7 @@ impl Control {
             Outcome::Failed(fault) => Some(fault.clone()),
             _ => None,
         };
-        let workers = job.workers(|worker| self.fleet.is_alive(worker));
+        let workers = job.let_go();
         for client in job.take_clients() {
             if let Some(owned) = self.owned.get_mut(&client) {
                 owned.remove(&id);
@@ -139,17 +144,27 @@ impl Control {
 }
 
 impl Job {
-    /// The attempt that a failure is blamed on: the farthest along of those that have not ended, upstream first.
-    pub(crate) fn held_up_at(&self) -> Option<(usize, NodeState)> {
-        let open = (0..self.slots.len()).filter_map(|node| Some((node, self.state(node)?)));
-        let open = open.filter(|(_, state)| *state < NodeState::Done);
+    /// The bind that a failure is blamed on: the farthest along of those that have not ended, upstream first.
+    pub(crate) fn held_up_at(&self) -> Option<(usize, &Key, &Slot)> {
+        let open = self
+            .slots
+            .iter()
+            .filter(|(_, _, slot)| slot.stand == Stand::Held);
         open.reduce(|best, next| {
-            if stage(next.1) > stage(best.1) {
+            if stage(next.2.state) > stage(best.2.state) {
                 next
             } else {
                 best
             }
         })
+    }
+
+    /// Forgets what only matters while it runs. Returns who has to let go of it.
+    fn let_go(&mut self) -> Vec<WorkerId> {
+        self.slots.forget_keyed();
+        self.pending = Vec::new();
+        self.scopes = None;
+        std::mem::take(&mut self.known)
     }
 }
 

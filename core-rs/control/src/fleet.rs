@@ -19,6 +19,8 @@ pub enum WorkerState {
 pub struct WorkerView {
     /// Its name.
     pub name: Arc<str>,
+    /// The host that it runs on; empty: unknown.
+    pub host: Arc<str>,
     /// Whether it may be given nodes.
     pub state: WorkerState,
     /// Activations that it has ended well.
@@ -36,6 +38,8 @@ struct Role {
 #[derive(Debug, Default)]
 pub(crate) struct Fleet {
     living: FxHashMap<WorkerId, WorkerView>,
+    /// Living workers by host, of those whose host is known.
+    by_host: FxHashMap<Arc<str>, Vec<WorkerId>>,
     roles: Vec<Role>,
     numbers: FxHashMap<Arc<str>, RoleId>,
 }
@@ -86,14 +90,20 @@ impl Fleet {
         &mut self,
         worker: WorkerId,
         name: Arc<str>,
+        host: Arc<str>,
         roles: &[String],
     ) -> Vec<RoleId> {
         self.see(roles);
+        self.remove(worker);
+        if !host.is_empty() {
+            self.by_host.entry(host.clone()).or_default().push(worker);
+        }
         let roles: Vec<RoleId> = roles.iter().map(|role| self.role(role)).collect();
         self.living.insert(
             worker,
             WorkerView {
                 name,
+                host,
                 state: WorkerState::Ready,
                 completed: 0,
             },
@@ -103,7 +113,21 @@ impl Fleet {
 
     /// Returns its name when it was alive.
     pub(crate) fn remove(&mut self, worker: WorkerId) -> Option<Arc<str>> {
-        self.living.remove(&worker).map(|view| view.name)
+        let view = self.living.remove(&worker)?;
+        if let Some(there) = self.by_host.get_mut(&view.host) {
+            there.retain(|other| *other != worker);
+            if there.is_empty() {
+                self.by_host.remove(&view.host);
+            }
+        }
+        Some(view.name)
+    }
+
+    /// Living workers on the same host as a living one, which is one of them; none when its host is unknown.
+    pub(crate) fn neighbours(&self, worker: WorkerId) -> impl Iterator<Item = WorkerId> {
+        let host = self.living.get(&worker).map(|view| &view.host);
+        let there = host.and_then(|host| self.by_host.get(host));
+        there.into_iter().flatten().copied()
     }
 
     pub(crate) fn get(&self, worker: WorkerId) -> Option<&WorkerView> {

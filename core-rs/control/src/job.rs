@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
+use omniflow_flow::Key;
 use omniflow_placement::{RoleId, WorkerId};
 
 use crate::effect::Bind;
-use crate::event::{NodeState, Submission};
+use crate::event::Submission;
 use crate::fault::Fault;
 use crate::ids::{ClientId, FlowId, JobId, Micros};
 use crate::plan::Plan;
-use crate::report::Attempt;
+use crate::report::{Attempt, KEPT_ATTEMPTS};
+use crate::scopes::EndedScopes;
+use crate::slot::{Slot, Stand};
+use crate::slots::Slots;
 
 /// How a job stands.
 #[derive(Clone, Debug)]
@@ -31,15 +35,6 @@ impl Outcome {
     pub fn is_ended(&self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed(_))
     }
-}
-
-/// A node's current attempt: an index into the job's attempts, which are in order of binding.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Slot {
-    /// Attempts so far: the epoch of the current one.
-    pub(crate) epoch: u32,
-    /// None while it is to be placed.
-    pub(crate) attempt: Option<u32>,
 }
 
 /// One job in the table: from its acceptance until its record is forgotten.
@@ -69,9 +64,20 @@ pub struct Job {
     pub first_frame: Option<Micros>,
     /// How it stands.
     pub outcome: Outcome,
-    /// Every attempt so far, in order of binding.
+    /// Attempts so far, in order of binding, of activations in fan-outs and loops only while there are not too many
+    /// ([`crate::KEPT_ATTEMPTS`]).
     pub attempts: Vec<Attempt>,
-    pub(crate) slots: Box<[Slot]>,
+    /// Attempts that are not among them.
+    pub unlisted: u64,
+    pub(crate) slots: Slots,
+    /// What is to be placed.
+    pub(crate) pending: Vec<(u32, Key)>,
+    /// Workers that know of the job, by number.
+    pub(crate) known: Vec<WorkerId>,
+    /// How many binds are about to report.
+    pub(crate) reporting: u32,
+    /// What is known of its scopes that have ended.
+    pub(crate) scopes: Option<Box<EndedScopes>>,
     pub(crate) open_results: Box<[bool]>,
     pub(crate) timer: Micros,
     /// Empty: none.
@@ -84,8 +90,12 @@ pub struct Job {
     pub(crate) watchers: Vec<ClientId>,
     /// Its client is lost, and it is cancelled then unless one comes for it.
     pub(crate) orphan_until: Option<Micros>,
-    /// Epochs of an earlier life of the scheduler end here; 0 without one.
-    pub(crate) first_epoch: u32,
+    /// Epochs of an earlier life of the scheduler, or from before it was started over, end here.
+    pub(crate) floor: u32,
+    /// The highest epoch so far.
+    pub(crate) highest: u32,
+    /// How often it was started over.
+    pub(crate) restarts: u32,
     /// Restored, and not to be placed before the workers have reported.
     pub(crate) held: bool,
 }
@@ -111,8 +121,13 @@ impl Job {
             last_result: now,
             first_frame: None,
             outcome: Outcome::Running,
-            attempts: Vec::with_capacity(plan.nodes.len()),
-            slots: vec![Slot::default(); plan.nodes.len()].into(),
+            attempts: Vec::with_capacity(plan.at_once.len()),
+            unlisted: 0,
+            slots: Slots::default(),
+            pending: Vec::new(),
+            known: Vec::new(),
+            reporting: 0,
+            scopes: None,
             open_results: vec![true; plan.results].into(),
             timer: deadline,
             idempotency_key: submission.idempotency_key,
@@ -122,8 +137,25 @@ impl Job {
             watchers: Vec::new(),
             orphan_until: None,
             arrival: 0,
-            first_epoch: 0,
+            floor: 0,
+            highest: 0,
+            restarts: 0,
             held: false,
+        }
+    }
+
+    /// Nothing of it is bound; what stands behind no gate and in no fan-out is to be placed. Epochs go on from `floor`.
+    pub(crate) fn begin(&mut self, plan: &Plan, floor: u32) {
+        self.floor = floor;
+        self.highest = floor;
+        self.slots = Slots::new(plan.nodes.len(), floor);
+        self.scopes = None;
+        self.reporting = 0;
+        self.pending.clear();
+        for node in &plan.at_once {
+            let wanted = Slot::new(floor, Stand::Wanted);
+            self.slots.put(*node as usize, &Key::ROOT, wanted);
+            self.pending.push((*node, Key::ROOT));
         }
     }
 
@@ -136,51 +168,87 @@ impl Job {
         x ^ (x >> 31)
     }
 
-    /// The current attempt of a node, when it is placed.
+    /// The current attempt of a node outside of fan-outs and loops, when it is placed.
     pub fn current(&self, node: usize) -> Option<&Attempt> {
-        let attempt = self.slots.get(node)?.attempt?;
-        self.attempts.get(attempt as usize)
+        let slot = self.slots.once().get(node)?;
+        let entry = slot.is_placed().then(|| slot.entry()).flatten()?;
+        self.attempts.get(entry)
     }
 
-    pub(crate) fn current_mut(&mut self, node: usize) -> Option<&mut Attempt> {
-        let attempt = self.slots.get(node)?.attempt?;
-        self.attempts.get_mut(attempt as usize)
+    /// Changes a bind, if there is one.
+    pub(crate) fn alter<R>(
+        &mut self,
+        node: usize,
+        key: &Key,
+        change: impl FnOnce(&mut Slot) -> R,
+    ) -> Option<R> {
+        let slot = self.slots.get_mut(node, key)?;
+        let before = slot.is_about_to_report();
+        let done = change(slot);
+        let after = slot.is_about_to_report();
+        self.reporting = self.reporting + u32::from(after) - u32::from(before);
+        Some(done)
     }
 
-    /// How far a node's current attempt is; none while it is to be placed.
-    pub(crate) fn state(&self, node: usize) -> Option<NodeState> {
-        self.current(node).map(|attempt| attempt.state)
+    /// Nothing is known of the bind any more.
+    pub(crate) fn forget_bind(&mut self, node: usize, key: &Key) {
+        let reports = |slot: &Slot| slot.is_about_to_report();
+        self.reporting -= u32::from(self.slots.get(node, key).is_some_and(reports));
+        self.slots.remove(node, key);
     }
 
-    /// Nodes whose current attempt still counts in the ledger, with its worker.
+    /// Binds that count in the ledger, with their workers.
     pub(crate) fn outstanding(&self) -> impl Iterator<Item = (usize, WorkerId)> {
-        (0..self.slots.len()).filter_map(|node| {
-            let attempt = self.current(node)?;
-            (!self.outcome.is_ended() && !attempt.is_over()).then_some((node, attempt.worker))
-        })
+        let counting = !self.outcome.is_ended();
+        let held = self
+            .slots
+            .iter()
+            .filter(move |(_, _, slot)| counting && slot.stand == Stand::Held);
+        held.map(|(node, _, slot)| (node, slot.worker))
     }
 
     /// All binds as they stand.
     pub fn binds(&self) -> impl Iterator<Item = Bind> {
-        (0..self.slots.len()).filter_map(|node| {
-            let attempt = self.current(node)?;
-            Some(Bind {
-                node: node as u32,
-                key: attempt.key.clone(),
-                worker: attempt.worker,
-                epoch: attempt.epoch,
-            })
+        let placed = self.slots.iter().filter(|(_, _, slot)| slot.is_placed());
+        placed.map(|(node, key, slot)| Bind {
+            node: node as u32,
+            key: key.clone(),
+            worker: slot.worker,
+            epoch: slot.epoch,
         })
     }
 
-    /// The epoch of a node's latest attempt; 0 before the first.
-    pub fn epoch(&self, node: u32) -> u32 {
-        self.slots.get(node as usize).map_or(0, |slot| slot.epoch)
+    /// Living workers that were told of the job.
+    pub fn workers(&self) -> &[WorkerId] {
+        &self.known
     }
 
-    /// Attempts of a node in this life of the scheduler.
-    pub(crate) fn tries(&self, node: usize) -> u32 {
-        self.slots[node].epoch - self.first_epoch
+    /// The epoch of the latest attempt of a node outside of fan-outs; 0 before the first.
+    pub fn epoch(&self, node: u32) -> u32 {
+        self.slots
+            .once()
+            .get(node as usize)
+            .map_or(0, |slot| slot.epoch)
+    }
+
+    /// Attempts at a bind in this life of the scheduler.
+    pub(crate) fn tries(&self, slot: &Slot) -> u32 {
+        slot.epoch - self.floor + self.restarts
+    }
+
+    /// Takes the attempt into the report, if there is room. `listed`: whatever room there is.
+    pub(crate) fn list(&mut self, attempt: Attempt, listed: bool) -> Option<usize> {
+        if !listed && self.is_full() {
+            self.unlisted += 1;
+            return None;
+        }
+        self.attempts.push(attempt);
+        Some(self.attempts.len() - 1)
+    }
+
+    /// Whether the report has no room for activations in fan-outs and loops.
+    pub(crate) fn is_full(&self) -> bool {
+        self.attempts.len() >= KEPT_ATTEMPTS
     }
 
     /// Milliseconds to its deadline.

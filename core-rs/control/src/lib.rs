@@ -3,10 +3,12 @@
 //! No clock, no I/O, no randomness: the live scheduler and the simulator run the same one. Where to look:
 //! - [`event`] and [`effect`]: the whole vocabulary.
 //! - `table`: the job table and the dispatch of events.
-//! - `admission`: why a job is taken or refused. `binding`: why a node went to a worker.
+//! - `plan`: what is known of a flow. `slot`, `slots`: where the nodes of a job are, by the keys of its fan-outs.
+//! - `admission`: why a job is taken or refused. `binding`: why a node went to a worker. `telling`: who hears of it.
+//! - `wanted`: binds that are asked for while a job runs. `scopes`: fan-outs and loops that end.
 //! - `progress`: what events of activations and results change. `ending`: what happens when a job is over.
 //! - `clients`: to whom a job belongs, and what becomes of it when they go.
-//! - `recovery`: what happens when a worker dies. `restoring`: jobs of an earlier life of the scheduler.
+//! - `recovery`: what happens when a worker dies; `rerun`: what runs again then. `restoring`: jobs of an earlier life of the scheduler.
 //! - `deadlines`: what happens as time passes.
 //! - `fault`: every error that a job can end in, with its cure.
 
@@ -26,8 +28,14 @@ mod plan;
 mod progress;
 mod recovery;
 mod report;
+mod rerun;
 mod restoring;
+mod scopes;
+mod slot;
+mod slots;
 mod table;
+mod telling;
+mod wanted;
 
 pub use effect::{Bind, Effect};
 pub use event::{Event, NodeState, NodeUpdate, Restored, RestoredEnd, Submission};
@@ -35,6 +43,6 @@ pub use fault::{Code, Fault, key};
 pub use fleet::{WorkerState, WorkerView};
 pub use ids::{ClientId, FlowId, JobId, Micros};
 pub use job::{Job, Outcome};
-pub use report::Attempt;
+pub use report::{Attempt, KEPT_ATTEMPTS};
 pub use restoring::NOBODY;
 pub use table::{Control, Counters, Limits};

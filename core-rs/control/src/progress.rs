@@ -2,14 +2,21 @@
 
 use std::sync::Arc;
 
-use omniflow_flow::{EdgeId, Origin};
+use omniflow_flow::{EdgeId, Key, Origin};
+use omniflow_placement::WorkerId;
 
 use crate::effect::Effect;
 use crate::event::{NodeState, NodeUpdate};
 use crate::fault::Fault;
 use crate::ids::{JobId, Micros};
 use crate::job::{Job, Outcome};
+use crate::plan::PlannedNode;
+use crate::report::Attempt;
+use crate::slot::{Slot, Stand};
 use crate::table::Control;
+
+/// How far one looks back for the entry of a round: others may have begun since, but not many.
+const LOOK_BACK: usize = 64;
 
 impl Control {
     pub(crate) fn node_update(
@@ -21,37 +28,102 @@ impl Control {
         let Some(job) = self.jobs.get_mut(&update.job) else {
             return;
         };
-        let (node, arrived, ended) = (update.node as usize, job.arrived, job.outcome.is_ended());
-        let Some(attempt) = job.current_mut(node) else {
+        let plan = &self.plans[job.flow.0 as usize];
+        let (node, flow) = (update.node as usize, job.flow);
+        let Some(planned) = plan.nodes.get(node).filter(|_| !job.outcome.is_ended()) else {
             return;
         };
-        let stale = ended || attempt.worker != update.worker || attempt.epoch != update.epoch;
-        if stale || !attempt.advance(&mut update, arrived) {
+        let Some(role) = planned.role else {
+            return self.control_node_failed(update, now, effects);
+        };
+        let bind = plan.bind_key(node, &update.key);
+        let (worker, epoch) = (update.worker, update.epoch);
+        let current = job.slots.get(node, &bind);
+        if !current.is_some_and(|slot| slot.is_at(worker) && slot.epoch == epoch) {
             return;
         }
-        let (state, worker, name) = (update.state, attempt.worker, attempt.worker_name.clone());
-        let index = job.slots[node].attempt.unwrap_or_default() as usize;
-        let (role, flow) = (self.plans[job.flow.0 as usize].nodes[node].role, job.flow);
-        effects.push(Effect::Progress {
-            job: update.job,
-            attempt: index,
-            state,
-        });
-        match state {
+        let entry = match planned.in_loop {
+            true => {
+                let name = self.fleet.get(worker).map(|view| view.name.clone());
+                job.round(node, &bind, &update, name.unwrap_or_default())
+            }
+            false => current.and_then(|slot| slot.entry()),
+        };
+        let arrived = job.arrived;
+        if let Some(attempt) = entry
+            && let Some(listed) = job.attempts.get_mut(attempt)
+        {
+            if !listed.advance(&mut update, arrived) {
+                return;
+            }
+            effects.push(Effect::Progress {
+                job: update.job,
+                attempt,
+                state: update.state,
+            });
+        }
+        let Some(over) = job.advance(planned, node, &bind, update.state) else {
+            return;
+        };
+        if over && !bind.is_root() && job.is_over(plan, planned, &bind) {
+            job.forget_bind(node, &bind);
+        }
+        if over {
+            self.unload(role, worker);
+        }
+        match update.state {
             NodeState::Done => {
-                self.unload(role, worker);
                 if let Some(view) = self.fleet.get_mut(worker) {
                     view.completed += 1;
                 }
                 self.settle(update.job, now, effects);
             }
+            NodeState::Lost => self.settle(update.job, now, effects),
             NodeState::Failed => {
-                self.unload(role, worker);
+                let plan = &self.plans[flow.0 as usize];
                 let fault =
-                    Fault::role_failed(update.fault, self.plans[flow.0 as usize].name(node), &name);
+                    Fault::role_failed(update.fault, plan.name(node), &self.worker_name(worker));
                 self.fail(update.job, fault, now, effects);
             }
             _ => {}
+        }
+    }
+
+    /// A control node says nothing else. It is stale unless it comes from where the node's home is bound.
+    fn control_node_failed(&mut self, update: NodeUpdate, now: Micros, effects: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.get(&update.job) else {
+            return;
+        };
+        let plan = &self.plans[job.flow.0 as usize];
+        let node = update.node as usize;
+        let Some(home) = plan
+            .home(node)
+            .filter(|_| update.state == NodeState::Failed)
+        else {
+            return;
+        };
+        let bind = plan.bind_key(home, &update.key);
+        let is_there = |(_, slot): (&Key, &Slot)| slot.is_at(update.worker);
+        if !job.slots.under(home, &bind).any(is_there) {
+            return;
+        }
+        let name = self.worker_name(update.worker);
+        let fault = Fault::role_failed(update.fault, plan.name(node), &name);
+        self.fail(update.job, fault, now, effects);
+    }
+
+    /// The name of a living worker.
+    fn worker_name(&self, worker: WorkerId) -> Arc<str> {
+        let view = self.fleet.get(worker);
+        view.map_or_else(Arc::default, |view| view.name.clone())
+    }
+
+    /// The name of the worker that has a bind, or had it last.
+    pub(crate) fn holder(&self, job: &Job, slot: &Slot) -> Arc<str> {
+        let listed = slot.entry().and_then(|entry| job.attempts.get(entry));
+        match listed {
+            Some(attempt) => attempt.worker_name.clone(),
+            None => self.worker_name(slot.worker),
         }
     }
 
@@ -91,7 +163,7 @@ impl Control {
     /// Ends a job whose results are complete, once its activations have said that they are done: a role sends its last
     /// frame a moment before it reports its work features, and a release in between would cancel it.
     fn settle(&mut self, id: JobId, now: Micros, effects: &mut Vec<Effect>) {
-        let settled = |job: &Job| matches!(job.outcome, Outcome::Settling) && !about_to_report(job);
+        let settled = |job: &Job| matches!(job.outcome, Outcome::Settling) && job.reporting == 0;
         if self.jobs.get(&id).is_some_and(|job| settled(job)) {
             self.succeed(id, now, effects);
         }
@@ -113,20 +185,85 @@ impl Control {
         else {
             return;
         };
-        let worker = job
-            .current(node.index())
-            .map_or("", |attempt| &attempt.worker_name);
-        let fault = Fault::not_replayable(plan.name(node.index()), worker, seq);
+        let worker = plan
+            .home(node.index())
+            .and_then(|home| job.slots.under(home, &Key::ROOT).next())
+            .map_or_else(Arc::default, |(_, slot)| self.holder(job, slot));
+        let fault = Fault::not_replayable(plan.name(node.index()), &worker, seq);
         self.fail(id, Arc::new(fault), now, effects);
     }
 }
 
-/// Whether an activation has its inputs and has not ended. (One that is still bound may never run: its path may be
-/// dead.)
-fn about_to_report(job: &Job) -> bool {
-    let running = NodeState::Queued..NodeState::Done;
-    (0..job.slots.len()).any(|node| {
-        job.state(node)
-            .is_some_and(|state| running.contains(&state))
-    })
+impl Job {
+    /// The entry of a round in the report; a new one when it begins. None: there is no room for it.
+    fn round(
+        &mut self,
+        node: usize,
+        bind: &Key,
+        update: &NodeUpdate,
+        worker_name: Arc<str>,
+    ) -> Option<usize> {
+        let is_it = |attempt: &Attempt| {
+            attempt.node == update.node
+                && attempt.epoch == update.epoch
+                && attempt.key == update.key
+        };
+        let latest = self.slots.get(node, bind).and_then(|slot| slot.entry());
+        let same = |entry: &usize| self.attempts.get(*entry).is_some_and(is_it);
+        if let Some(entry) = latest.filter(same) {
+            return Some(entry);
+        }
+        let oldest = self.attempts.len().saturating_sub(LOOK_BACK);
+        let recent = self.attempts[oldest..].iter().rposition(is_it);
+        if recent.is_some() || update.state >= NodeState::Done {
+            return recent.map(|place| oldest + place);
+        }
+        let bound_us = update.at.since(self.arrived).max(1);
+        let key = update.key.clone();
+        let attempt = Attempt::new(
+            node,
+            key,
+            update.worker,
+            worker_name,
+            update.epoch,
+            bound_us,
+        );
+        // One that has no room reports more than once, and is counted once.
+        if update.state != NodeState::Queued && self.is_full() {
+            return None;
+        }
+        let entry = self.list(attempt, false);
+        self.slots.get_mut(node, bind)?.set_entry(entry);
+        entry
+    }
+
+    /// Takes over how far an activation is. Whether its bind counts no longer by that; none: that was known.
+    fn advance(
+        &mut self,
+        planned: &PlannedNode,
+        node: usize,
+        bind: &Key,
+        state: NodeState,
+    ) -> Option<bool> {
+        self.alter(node, bind, |slot| {
+            let ends = state >= NodeState::Done;
+            if planned.in_loop {
+                // Between two rounds it waits, as before the first.
+                let next = if ends { NodeState::Bound } else { state };
+                slot.state = next;
+            } else if state > slot.state {
+                slot.state = state;
+            } else if slot.state >= NodeState::Done || slot.entry().is_none() {
+                return None;
+            }
+            slot.sent |= matches!(state, NodeState::FirstFrame | NodeState::Done);
+            let over = ends && slot.stand == Stand::Held;
+            let over = over && (!planned.in_loop || state == NodeState::Failed);
+            if over {
+                slot.stand = Stand::Over;
+            }
+            Some(over)
+        })
+        .flatten()
+    }
 }

@@ -1,23 +1,26 @@
-//! What happens when a worker dies: which nodes run again, and where (rules 11 to 13, first form).
-//!
-//! Lost are the dead worker's nodes that have not ended, and those that have, but whose frames somebody still needs: a
-//! worker retains what it sent, and the dead one's retention is gone. That goes on upstream, to the job's inputs, which
-//! the scheduler keeps. Consumers that live keep what was delivered to them, for a new attempt sends the same, unless it
-//! comes from a node that is not deterministic: then all that may have read it runs again too, or, when some of that is
-//! with the client, the job fails (rule 12).
+//! What happens when a worker dies (rules 12 and 13): what runs again goes elsewhere, until its attempts are used up.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use omniflow_flow::Key;
 use omniflow_placement::WorkerId;
 
 use crate::effect::Effect;
 use crate::event::NodeState;
 use crate::fault::Fault;
-use crate::fleet::Fleet;
 use crate::ids::{JobId, Micros};
 use crate::job::{Job, Outcome};
-use crate::plan::{Consumer, Plan};
+use crate::plan::Plan;
+use crate::rerun::{At, Rerun, rerun};
+use crate::slot::{Slot, Stand};
 use crate::table::Control;
+
+/// How a death was seen, and whose it was.
+struct Death<'a> {
+    name: &'a str,
+    cause: &'a str,
+}
 
 impl Control {
     pub(crate) fn worker_down(
@@ -27,185 +30,194 @@ impl Control {
         now: Micros,
         effects: &mut Vec<Effect>,
     ) {
-        if self.fleet.remove(worker).is_none() {
+        let Some(name) = self.fleet.remove(worker) else {
             return;
-        }
+        };
         self.ledger.withdraw(worker);
-        let touched = self.jobs.values().filter(|job| {
-            !job.outcome.is_ended() && (0..job.slots.len()).any(|node| job.runs_on(node, worker))
-        });
+        let touched = self
+            .jobs
+            .values()
+            .filter(|job| !job.outcome.is_ended() && job.known.binary_search(&worker).is_ok());
         let mut touched: Vec<JobId> = touched.map(|job| job.id).collect();
         // In order of arrival, so that the same history gives the same binds.
         touched.sort_unstable();
+        let death = Death { name: &name, cause };
         for id in touched {
-            self.recover(id, cause, now, effects);
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.known.retain(|known| *known != worker);
+            }
+            self.recover(id, &death, now, effects);
         }
         self.ledger.leave(worker);
         self.policy.left(worker);
     }
 
-    fn recover(&mut self, id: JobId, cause: &str, now: Micros, effects: &mut Vec<Effect>) {
+    fn recover(&mut self, id: JobId, death: &Death<'_>, now: Micros, effects: &mut Vec<Effect>) {
         let Some(job) = self.jobs.get(&id) else {
             return;
         };
+        let plan = &self.plans[job.flow.0 as usize];
         if matches!(job.outcome, Outcome::Settling) {
             self.succeed(id, now, effects);
             return;
         }
-        let plan = &self.plans[job.flow.0 as usize];
-        let (lost, again) = match to_run_again(job, plan, &self.fleet) {
-            Ok(found) => found,
-            Err(node) => {
-                let worker = job.current(node).map_or("", |attempt| &attempt.worker_name);
-                let fault = Fault::unrepeatable(plan.name(node), worker, cause);
+        let (lost, again) = match rerun(job, plan, &self.fleet) {
+            Rerun::Binds { lost, again } => (lost, again),
+            Rerun::Everything => return self.start_over(id, death, now, effects),
+            Rerun::Never((node, _)) => {
+                let fault = Fault::unrepeatable(plan.name(node), death.name, death.cause);
                 self.fail(id, Arc::new(fault), now, effects);
                 return;
             }
         };
-        let spent = lost
-            .iter()
-            .copied()
-            .find(|node| job.tries(*node) >= self.attempts_allowed(plan, *node));
-        if let Some(node) = spent {
-            let worker = job.current(node).map_or("", |attempt| &attempt.worker_name);
-            let fault = Fault::worker_lost(plan.name(node), worker, job.tries(node), cause);
+        let spent = again.iter().find(|at| {
+            let slot = job.slots.get(at.0, &at.1);
+            slot.is_some_and(|slot| self.is_spent(job, plan, at.0, slot, lost.contains(at)))
+        });
+        if let Some((node, key)) = spent {
+            let fault = self.spent(job, plan, *node, key, death);
             self.mark_lost(id, &lost, now, effects);
             self.fail(id, Arc::new(fault), now, effects);
-        } else if !again.is_empty() {
-            self.mark_lost(id, &again, now, effects);
-            self.stop_waiting(id);
+            return;
+        }
+        self.mark_lost(id, &again, now, effects);
+        self.drop_ended(id, now, effects);
+        if !again.is_empty() {
             self.place(id, now, effects);
         }
     }
 
-    fn attempts_allowed(&self, plan: &Plan, node: usize) -> u32 {
-        match plan.nodes[node].max_attempts {
-            0 => self.limits.max_attempts.max(1),
-            own => own,
+    /// Whether no attempt is left. A reader that has to run again has its own count only if the flow says so.
+    fn is_spent(&self, job: &Job, plan: &Plan, node: usize, slot: &Slot, lost: bool) -> bool {
+        let own = plan.nodes[node].max_attempts;
+        let began = slot.state > NodeState::Bound || slot.sent;
+        match own {
+            0 => lost && job.tries(slot) >= self.limits.max_attempts.max(1),
+            own => (lost || began) && job.tries(slot) >= own,
         }
     }
 
-    /// Takes the nodes' places away. An attempt that had ended well stays so in the report.
-    fn mark_lost(&mut self, id: JobId, lost: &[usize], now: Micros, effects: &mut Vec<Effect>) {
-        for node in lost {
-            let Some(job) = self.jobs.get_mut(&id) else {
-                return;
-            };
-            let (role, arrived) = (
-                self.plans[job.flow.0 as usize].nodes[*node].role,
-                job.arrived,
-            );
-            let index = job.slots[*node].attempt.take();
-            let attempt = index.and_then(|index| job.attempts.get_mut(index as usize));
-            let Some(attempt) = attempt.filter(|attempt| !attempt.is_over()) else {
-                continue;
-            };
-            attempt.lose(now, arrived);
-            let worker = attempt.worker;
-            let attempt = index.unwrap_or_default() as usize;
-            effects.push(Effect::Progress {
-                job: id,
-                attempt,
-                state: NodeState::Lost,
-            });
+    fn spent(&self, job: &Job, plan: &Plan, node: usize, key: &Key, death: &Death<'_>) -> Fault {
+        let tries = job.slots.get(node, key).map_or(0, |slot| job.tries(slot));
+        Fault::worker_lost(plan.name(node), death.name, tries, death.cause)
+    }
+
+    /// Takes the binds' places away. An attempt that had ended well stays so in the report.
+    fn mark_lost(
+        &mut self,
+        id: JobId,
+        lost: &BTreeSet<At>,
+        now: Micros,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let plan = &self.plans[job.flow.0 as usize];
+        let mut in_order: Vec<&At> = lost.iter().collect();
+        in_order.sort_by_key(|(node, _)| plan.nodes[*node].rank);
+        let mut unloaded = Vec::new();
+        for (node, key) in in_order {
+            let held = job.withdraw(*node, key, Stand::Wanted, now, effects);
+            unloaded.extend(plan.nodes[*node].role.zip(held));
+            job.pending.push((*node as u32, key.clone()));
+        }
+        for (role, worker) in unloaded {
             self.unload(role, worker);
         }
     }
-}
 
-/// Nodes that are lost, and all that run again for them, in flow order. The error names a node that cannot: the client has
-/// something of it, and a new attempt would say something else.
-fn to_run_again(job: &Job, plan: &Plan, fleet: &Fleet) -> Result<(Vec<usize>, Vec<usize>), usize> {
-    let mut again = vec![false; plan.nodes.len()];
-    add_lost(job, plan, fleet, &mut again);
-    let placed = |again: &[bool]| {
-        let nodes = (0..again.len()).filter(|node| again[*node] && job.current(*node).is_some());
-        nodes.collect::<Vec<usize>>()
-    };
-    let lost = placed(&again);
-    // A reader that runs again may need producers that had ended and are gone, and those may have other readers.
-    while add_readers(job, plan, &mut again)? {
-        add_lost(job, plan, fleet, &mut again);
-    }
-    Ok((lost, placed(&again)))
-}
-
-/// Adds what died and is needed. Consumers are looked at before their producers.
-fn add_lost(job: &Job, plan: &Plan, fleet: &Fleet, again: &mut [bool]) {
-    for node in plan.graph.order().iter().rev() {
-        let node = node.index();
-        let Some(attempt) = job.current(node) else {
-            // Waits for a place already: its producers are looked at as if it were lost now.
-            again[node] = true;
-            continue;
+    /// What was still running in a fan-out that has ended is not wanted any more.
+    fn drop_ended(&mut self, id: JobId, now: Micros, effects: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return;
         };
-        let dead = !fleet.is_alive(attempt.worker);
-        again[node] |=
-            dead && (attempt.state < NodeState::Done || is_needed(job, plan, node, again));
-    }
-}
-
-/// Adds what may have read frames that a new attempt will not send again. Whether that was anything.
-fn add_readers(job: &Job, plan: &Plan, again: &mut [bool]) -> Result<bool, usize> {
-    let mut added = false;
-    // What a node that runs again sends is new when it draws it anew, or reads what is new.
-    let mut reads_new = vec![false; again.len()];
-    for node in plan.graph.order() {
-        let node = node.index();
-        let planned = &plan.nodes[node];
-        let sends_new = again[node] && (reads_new[node] || !planned.deterministic);
-        if !sends_new || !job.may_have_sent(node) {
-            continue;
-        }
-        if planned.results.iter().any(|port| job.has_shown(*port)) {
-            return Err(node);
-        }
-        for consumer in &planned.consumers {
-            added |= !std::mem::replace(&mut again[consumer.node.index()], true);
-            reads_new[consumer.node.index()] = true;
+        let plan = &self.plans[job.flow.0 as usize];
+        let dead = job.slots.iter().filter(|(node, key, slot)| {
+            slot.stand == Stand::Held
+                && !self.fleet.is_alive(slot.worker)
+                && job.is_over(plan, &plan.nodes[*node], key)
+        });
+        let dead: Vec<At> = dead.map(|(node, key, _)| (node, key.clone())).collect();
+        for (node, key) in dead {
+            let held = job.withdraw(node, &key, Stand::Over, now, effects);
+            job.forget_bind(node, &key);
+            if let Some((role, worker)) = plan.nodes[node].role.zip(held) {
+                self.ledger.end(worker, crate::binding::WORK);
+                self.policy.ended(role, worker, crate::binding::WORK);
+            }
         }
     }
-    Ok(added)
-}
 
-/// Whether somebody still needs frames of an ended node whose retention is gone.
-fn is_needed(job: &Job, plan: &Plan, node: usize, again: &[bool]) -> bool {
-    let planned = &plan.nodes[node];
-    planned
-        .results
-        .iter()
-        .any(|port| job.open_results.get(*port as usize) == Some(&true))
-        || planned
-            .consumers
-            .iter()
-            .any(|consumer| again[consumer.node.index()] || may_lack_frames(job, *consumer))
-}
-
-/// A consumer that runs elsewhere has everything for certain only once it has ended or, of a plain input, is queued: a
-/// producer's report may have overtaken its frames.
-fn may_lack_frames(job: &Job, consumer: Consumer) -> bool {
-    match job.state(consumer.node.index()) {
-        None | Some(NodeState::Bound) => true,
-        Some(state) => consumer.stream && state < NodeState::Done,
+    /// The job runs again from its inputs, as one of an earlier life does.
+    fn start_over(&mut self, id: JobId, death: &Death<'_>, now: Micros, effects: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.get(&id) else {
+            return;
+        };
+        let plan = &self.plans[job.flow.0 as usize];
+        let placed = job.slots.iter().filter(|(_, _, slot)| slot.is_placed());
+        let all: BTreeSet<At> = placed.map(|(node, key, _)| (node, key.clone())).collect();
+        let spent = all.iter().find(|(node, key)| {
+            let slot = job.slots.get(*node, key);
+            slot.is_some_and(|slot| {
+                let lost = !self.fleet.is_alive(slot.worker);
+                self.is_spent(job, plan, *node, slot, lost)
+            })
+        });
+        let fault = spent.map(|(node, key)| self.spent(job, plan, *node, key, death));
+        self.mark_lost(id, &all, now, effects);
+        if let Some(fault) = fault {
+            self.fail(id, Arc::new(fault), now, effects);
+            return;
+        }
+        self.stop_waiting(id);
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let workers = std::mem::take(&mut job.known);
+        if !workers.is_empty() {
+            let fault = None;
+            effects.push(Effect::Release {
+                job: id,
+                workers,
+                fault,
+            });
+        }
+        effects.push(Effect::StartOver { job: id });
+        job.restarts += 1;
+        let highest = job.highest;
+        job.begin(&self.plans[job.flow.0 as usize], highest);
+        self.place(id, now, effects);
     }
 }
 
 impl Job {
-    /// Whether any attempt of the node has said that it sent something.
-    fn may_have_sent(&self, node: usize) -> bool {
-        self.attempts.iter().any(|attempt| {
-            attempt.node as usize == node
-                && (attempt.first_frame_us > 0 || attempt.state == NodeState::Done)
-        })
-    }
-
-    /// Whether frames of the result may be with the client. (Results that are not over are not told apart.)
-    fn has_shown(&self, port: u32) -> bool {
-        self.open_results.get(port as usize) == Some(&false) || self.first_frame.is_some()
-    }
-
-    fn runs_on(&self, node: usize, worker: WorkerId) -> bool {
-        self.current(node)
-            .is_some_and(|attempt| attempt.worker == worker)
+    /// The bind is taken from its worker, which is returned if it counted there. An attempt that had ended stays as it is.
+    fn withdraw(
+        &mut self,
+        node: usize,
+        key: &Key,
+        stand: Stand,
+        now: Micros,
+        effects: &mut Vec<Effect>,
+    ) -> Option<WorkerId> {
+        let taken = self.alter(node, key, |slot| {
+            let held = slot.stand == Stand::Held;
+            slot.stand = stand;
+            slot.state = NodeState::Bound;
+            (held.then_some(slot.worker), slot.entry())
+        });
+        let (held, entry) = taken?;
+        let arrived = self.arrived;
+        let listed = entry.and_then(|entry| Some((entry, self.attempts.get_mut(entry)?)));
+        if let Some((attempt, listed)) = listed.filter(|(_, listed)| !listed.is_over()) {
+            listed.lose(now, arrived);
+            effects.push(Effect::Progress {
+                job: self.id,
+                attempt,
+                state: NodeState::Lost,
+            });
+        }
+        held
     }
 }

@@ -8,6 +8,9 @@ use omniflow_placement::WorkerId;
 use crate::event::{NodeState, NodeUpdate};
 use crate::ids::Micros;
 
+/// How many attempts a job's report keeps, before those of activations in fan-outs and loops are only counted.
+pub const KEPT_ATTEMPTS: usize = 4_096;
+
 /// One try at an activation. Times are microseconds since the job's arrival; 0 where it never got so far.
 #[derive(Clone, Debug)]
 pub struct Attempt {
@@ -38,6 +41,31 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// One that a worker has just been given.
+    pub(crate) fn new(
+        node: usize,
+        key: Key,
+        worker: WorkerId,
+        worker_name: Arc<str>,
+        epoch: u32,
+        bound_us: u64,
+    ) -> Self {
+        Self {
+            node: node as u32,
+            key,
+            worker,
+            worker_name,
+            epoch,
+            state: NodeState::Bound,
+            bound_us,
+            queued_us: 0,
+            started_us: 0,
+            first_frame_us: 0,
+            ended_us: 0,
+            features: Vec::new(),
+        }
+    }
+
     /// Takes over what the worker says. False when it says nothing new.
     pub(crate) fn advance(&mut self, update: &mut NodeUpdate, arrived: Micros) -> bool {
         if self.is_over() {
@@ -45,11 +73,11 @@ impl Attempt {
         }
         let at = self.time(update.at, arrived);
         let time = match update.state {
-            NodeState::Bound | NodeState::Lost => return false,
+            NodeState::Bound => return false,
             NodeState::Queued => &mut self.queued_us,
             NodeState::Started => &mut self.started_us,
             NodeState::FirstFrame => &mut self.first_frame_us,
-            NodeState::Done | NodeState::Failed => &mut self.ended_us,
+            NodeState::Done | NodeState::Failed | NodeState::Lost => &mut self.ended_us,
         };
         if *time != 0 {
             return false;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::effect::Effect;
 use crate::event::{Restored, RestoredEnd};
 use crate::ids::{ClientId, JobId, Micros};
-use crate::job::{Job, Outcome, Slot};
+use crate::job::{Job, Outcome};
 use crate::table::Control;
 
 /// How long clients have to find the scheduler's next life: it takes a while until they can connect, and they look every
@@ -44,11 +44,7 @@ impl Control {
         let mut job = Job::new(id, submission, plan, order, arrived.min(now), deadline);
         job.arrival = arrival;
         job.owner = None;
-        job.first_epoch = first_epoch;
-        job.slots.fill(Slot {
-            epoch: first_epoch,
-            attempt: None,
-        });
+        job.begin(plan, first_epoch);
         match end {
             Some(end) => self.restore_ended(job, end, now, effects),
             None => self.restore_living(job, now, effects),
@@ -79,6 +75,7 @@ impl Control {
         effects: &mut Vec<Effect>,
     ) {
         let id = job.id;
+        job.pending = Vec::new();
         job.ended = end.at.min(now);
         job.attempts = end.attempts;
         job.first_frame = end.first_frame;

@@ -136,9 +136,12 @@ impl Control {
             Event::WorkerUp {
                 worker,
                 name,
-                host: _,
+                host,
                 roles,
-            } => self.worker_up(worker, name, &roles, now, effects),
+            } => {
+                let roles = self.fleet.add(worker, name, host, &roles);
+                self.worker_up(worker, &roles, now, effects);
+            }
             Event::WorkerDraining(worker) => self.worker_draining(worker),
             Event::DrainWithin { worker, within_ms } => {
                 self.worker_draining(worker);
@@ -146,7 +149,14 @@ impl Control {
             }
             Event::WorkerDown { worker, cause } => self.worker_down(worker, &cause, now, effects),
             Event::Node(update) => self.node_update(update, now, effects),
-            Event::Wanted { .. } | Event::Closed { .. } | Event::ScopeLeft { .. } => {}
+            Event::Wanted { job, wanted } => self.wanted(job, wanted, now, effects),
+            Event::Closed { job, node, key } => self.closed(job, node, key),
+            Event::ScopeLeft {
+                job,
+                scope,
+                key,
+                by,
+            } => self.scope_left((job, scope, by), &key, now, effects),
             Event::ResultFrame { job } => self.result_frame(job, now),
             Event::ResultOver { job, port } => self.result_over(job, port, now, effects),
             Event::Contradiction { job, edge, seq } => {
@@ -238,15 +248,13 @@ impl Control {
     fn worker_up(
         &mut self,
         worker: WorkerId,
-        name: Arc<str>,
-        roles: &[String],
+        roles: &[RoleId],
         now: Micros,
         effects: &mut Vec<Effect>,
     ) {
-        let roles = self.fleet.add(worker, name, roles);
-        self.ledger.join(worker, &roles);
+        self.ledger.join(worker, roles);
         for role in roles {
-            self.place_waiting(role, now, effects);
+            self.place_waiting(*role, now, effects);
         }
     }
 

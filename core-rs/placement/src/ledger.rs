@@ -182,6 +182,13 @@ impl Ledger {
             .is_some_and(|candidates| !candidates.by_id.is_empty())
     }
 
+    /// Whether this worker may be given nodes of the role.
+    pub fn is_candidate(&self, role: RoleId, worker: WorkerId) -> bool {
+        self.roles
+            .get(&role)
+            .is_some_and(|candidates| candidates.by_id.contains(&worker))
+    }
+
     /// The candidate with the fewest outstanding activations; of equals, the one that was given something longest ago.
     pub fn least_outstanding(&self, role: RoleId) -> Option<WorkerId> {
         self.roles

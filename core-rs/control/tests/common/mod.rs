@@ -2,6 +2,11 @@
 
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "../../../flow/tests/support/build.rs"]
+pub mod build;
+pub mod flows;
+pub mod table;
+
 use std::sync::Arc;
 
 use omniflow_flow::{

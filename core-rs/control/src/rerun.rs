@@ -1,0 +1,229 @@
+//! Which binds run again when a worker has died (rules 11 and 12).
+//!
+//! Lost are the dead worker's binds that are not over, and those that are, but whose frames somebody still needs: a worker
+//! retains what it sent, and the dead one's retention is gone. That goes on upstream, to the job's inputs, which the
+//! scheduler keeps. Consumers that live keep what was delivered to them, for a new attempt sends the same, unless it comes
+//! from a node that is not deterministic, or reads what is new: then all that may have read it runs again too, or, when some
+//! of that is with the client, the job cannot go on.
+//!
+//! Control nodes live and die with the node at whose side they run. Of a scope that has ended, the frames inside are gone,
+//! while what has left it is kept by the workers that made it. So whoever has read from it can read again as long as those
+//! live; whoever needs more than that needs the whole job again, from its inputs. The same holds for a scope in a loop of
+//! which a round is over.
+
+use std::collections::BTreeSet;
+
+use omniflow_flow::Key;
+
+use crate::event::NodeState;
+use crate::fleet::Fleet;
+use crate::job::Job;
+use crate::plan::{Link, Plan};
+use crate::slot::{Slot, Stand};
+
+/// A bind: the node, and the key.
+pub(crate) type At = (usize, Key);
+
+/// What becomes of a job that has lost a worker.
+#[derive(Debug)]
+pub(crate) enum Rerun {
+    /// These run again; the first ones are lost, the others have read what is no longer true.
+    Binds {
+        lost: BTreeSet<At>,
+        again: BTreeSet<At>,
+    },
+    /// Everything does.
+    Everything,
+    /// The client has something of this node that a new attempt would contradict.
+    Never(At),
+}
+
+/// Decides it. Nothing is changed.
+pub(crate) fn rerun(job: &Job, plan: &Plan, fleet: &Fleet) -> Rerun {
+    let mut search = Search {
+        job,
+        plan,
+        fleet,
+        again: BTreeSet::new(),
+        new: BTreeSet::new(),
+        everything: false,
+    };
+    search.add_lost();
+    let lost = search.placed();
+    // A reader that runs again may need producers that had ended and are gone, and those may have other readers.
+    loop {
+        match search.add_readers() {
+            Err(node) => return Rerun::Never(node),
+            Ok(true) => search.add_lost(),
+            Ok(false) => break,
+        }
+    }
+    if search.everything || search.reads_what_is_gone() {
+        return match search.shown_by_chance() {
+            Some(node) => Rerun::Never(node),
+            None => Rerun::Everything,
+        };
+    }
+    let again = search.placed();
+    Rerun::Binds { lost, again }
+}
+
+struct Search<'a> {
+    job: &'a Job,
+    plan: &'a Plan,
+    fleet: &'a Fleet,
+    /// What runs again, and what is to be placed anyway.
+    again: BTreeSet<At>,
+    /// Of these, what reads something new.
+    new: BTreeSet<At>,
+    everything: bool,
+}
+
+impl Search<'_> {
+    /// Of what runs again, that which has a place now.
+    fn placed(&self) -> BTreeSet<At> {
+        let placed = |(node, key): &&At| {
+            let slot = self.job.slots.get(*node, key);
+            slot.is_some_and(Slot::is_placed)
+        };
+        self.again.iter().filter(placed).cloned().collect()
+    }
+
+    /// Adds what died and is needed, until nothing is added.
+    fn add_lost(&mut self) {
+        let (job, mut ended) = (self.job, Vec::new());
+        for (node, key, slot) in job.slots.iter() {
+            let dead = slot.is_placed() && !self.fleet.is_alive(slot.worker);
+            match slot.stand {
+                // Waits for a place already: its producers are looked at as if it were lost now.
+                Stand::Wanted => _ = self.again.insert((node, key.clone())),
+                Stand::Held if dead && !self.is_over(node, key) => {
+                    self.again.insert((node, key.clone()));
+                }
+                Stand::Over if dead && !self.is_over(node, key) => ended.push((node, key)),
+                _ => {}
+            }
+        }
+        loop {
+            let before = self.again.len();
+            ended.retain(|(node, key)| {
+                let needed = self.is_needed(*node, key);
+                if needed {
+                    self.again.insert((*node, (*key).clone()));
+                }
+                !needed
+            });
+            if self.again.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// Whether the bind is in a fan-out that has ended.
+    fn is_over(&self, node: usize, key: &Key) -> bool {
+        !key.is_root() && self.job.is_over(self.plan, &self.plan.nodes[node], key)
+    }
+
+    /// Whether somebody still needs frames of a bind that is over, and whose retention is gone.
+    fn is_needed(&self, node: usize, key: &Key) -> bool {
+        let planned = &self.plan.nodes[node];
+        let open = |port: &u32| self.job.open_results.get(*port as usize) == Some(&true);
+        planned.results.iter().any(open) || planned.readers.iter().any(|link| self.lacks(link, key))
+    }
+
+    /// Whether a reader of what the bind sent may lack some of it.
+    fn lacks(&self, link: &Link, key: &Key) -> bool {
+        let (reader, prefix) = (link.node as usize, key.prefix(link.common));
+        if link.into > 0 {
+            // There may be keys that nobody has asked for yet.
+            return !self.job.has_ended(link.into, &prefix);
+        }
+        if self.again.contains(&(reader, prefix.clone())) {
+            return true;
+        }
+        if link.closes > 0 && self.job.has_ended(link.closes, &prefix) {
+            return false;
+        }
+        let Some(slot) = self.job.slots.get(reader, &prefix) else {
+            return !self.is_over(reader, &prefix);
+        };
+        // A reader has everything for certain only once it has ended or, of a plain input, is queued: a producer's report
+        // may have overtaken its frames.
+        match slot.stand {
+            Stand::Unasked | Stand::Wanted => true,
+            Stand::Closed | Stand::Over => false,
+            Stand::Held => slot.state == NodeState::Bound || !link.whole,
+        }
+    }
+
+    /// Adds what may have read frames that a new attempt will not send again, until nothing is added. Whether that was
+    /// anything; the error names a node of which the client has such frames.
+    fn add_readers(&mut self) -> Result<bool, At> {
+        let before = self.again.len();
+        let mut open: Vec<At> = self.again.iter().cloned().collect();
+        while let Some((node, key)) = open.pop() {
+            let planned = &self.plan.nodes[node];
+            let at = (node, key);
+            let sends_new = !planned.deterministic || self.new.contains(&at);
+            let slot = self.job.slots.get(at.0, &at.1);
+            let may_have_sent = slot.is_some_and(|slot| {
+                slot.sent || planned.forwards && (slot.is_placed() || slot.epoch > self.job.floor)
+            });
+            if !sends_new || !may_have_sent {
+                continue;
+            }
+            if planned.results.iter().any(|port| self.has_shown(*port)) {
+                return Err(at);
+            }
+            for link in &planned.readers {
+                let prefix = at.1.prefix(link.common);
+                let over = match link.into {
+                    0 => self.is_over(link.node as usize, &prefix),
+                    into => self.job.has_ended(into, &prefix),
+                };
+                self.everything |= over;
+                let under = self.job.slots.under(link.node as usize, &prefix);
+                for (key, slot) in under {
+                    let reader = (link.node as usize, key.clone());
+                    let reads = slot.is_placed() || slot.stand == Stand::Wanted;
+                    if reads && self.new.insert(reader.clone()) {
+                        self.again.insert(reader.clone());
+                        open.push(reader);
+                    }
+                }
+            }
+        }
+        Ok(self.again.len() > before)
+    }
+
+    /// Whether frames of the result may be with the client. (Results that are not over are not told apart.)
+    fn has_shown(&self, port: u32) -> bool {
+        self.job.open_results.get(port as usize) == Some(&false) || self.job.first_frame.is_some()
+    }
+
+    /// Whether something runs again that reads from inside of a scope that has ended, or from what a dead worker kept of it.
+    fn reads_what_is_gone(&self) -> bool {
+        let read_before = |(node, key): &&At| {
+            let slot = self.job.slots.get(*node, key);
+            slot.is_some_and(|slot| slot.epoch > self.job.floor)
+        };
+        self.again.iter().filter(read_before).any(|(node, key)| {
+            let planned = &self.plan.nodes[*node];
+            let mut keepers = self.job.keepers(planned, key);
+            let gone = keepers.any(|(scope, keepers)| {
+                let is_loop = self.plan.scopes[scope as usize].is_loop;
+                is_loop || !keepers.iter().all(|worker| self.fleet.is_alive(*worker))
+            });
+            gone || self.job.has_turned(planned, key)
+        })
+    }
+
+    /// A node that is not deterministic, when the client has anything of the job.
+    fn shown_by_chance(&self) -> Option<At> {
+        let shown = self.job.first_frame.is_some() || self.job.open_results.contains(&false);
+        let nodes = self.plan.nodes.iter();
+        let chance = |node: &crate::plan::PlannedNode| node.role.is_some() && !node.deterministic;
+        let node = nodes.enumerate().find(|(_, node)| chance(node));
+        node.filter(|_| shown).map(|(node, _)| (node, Key::ROOT))
+    }
+}

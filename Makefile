@@ -14,6 +14,7 @@ export UV_LINK_MODE ?= hardlink
 
 PYTHON_SOURCES := omniflow scheduler workers core-rs/omniflow_core proto tests benchmarks examples
 RUST_SOURCES   := Cargo.toml Cargo.lock $(shell find core-rs -name '*.rs' -o -name Cargo.toml -o -name pyproject.toml)
+TEST_PROCESSES ?= 2
 PROTOS         := $(wildcard proto/omniflow/v1/*.proto)
 
 .PHONY: help setup demo test lint lint-python lint-rust test-rust test-python bench bench-control bench-idle bench-llm bench-peers soak proto constraints clean
@@ -44,7 +45,7 @@ test-rust: .toolchain
 	cargo test --workspace --exclude omniflow-python
 
 test-python: setup
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(TEST_PROCESSES) --dist loadfile
 
 bench: bench-control bench-idle bench-llm ## every benchmark; one JSON object a row on stdout, tables on stderr
 

@@ -1,6 +1,6 @@
 """Where the time of a job goes that computes nothing: CPU of each thread of each process, and how often each one slept.
 
-Threads are named by the process that they are in, and by the name that they gave themselves. A thread that sleeps and is
+Threads are named by their process and by the name that they gave themselves. A thread that sleeps and is
 woken again costs some microseconds each time, its waker too: the second column tells how well work is done in batches.
 """
 

@@ -77,8 +77,6 @@ pub enum ProblemCode {
     MissingGate,
     /// An option of a node that means nothing.
     BadOption,
-    /// Valid, but the workers of this version cannot run it.
-    NotRunYet,
 }
 
 impl ProblemCode {
@@ -112,7 +110,6 @@ impl ProblemCode {
             Self::UntilOutsideLoop => "until-outside-loop",
             Self::MissingGate => "missing-gate",
             Self::BadOption => "bad-option",
-            Self::NotRunYet => "not-run-yet",
         }
     }
 }

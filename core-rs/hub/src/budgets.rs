@@ -14,7 +14,9 @@ const RETRY_AFTER_MS: u64 = 1_000;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Budgets {
+    /// Of inputs, and of what the scheduler's resolvers made of them.
     pub(crate) held_inputs: usize,
+    /// Of results, and of what gathers to become one.
     pub(crate) kept_results: usize,
     /// Ended jobs that some client knows all about, oldest first: their results are kept only while there is room.
     pub(crate) delivered: VecDeque<JobId>,
@@ -66,8 +68,8 @@ impl State {
 
     /// The job's record is gone.
     pub(crate) fn forget_bytes(&mut self, data: &JobData) {
-        self.budgets.held_inputs -= data.input_bytes();
-        self.budgets.kept_results -= data.result_bytes();
+        self.budgets.held_inputs -= data.held_bytes();
+        self.budgets.kept_results -= data.result_bytes() + data.gathered_bytes();
         // Records go in about the order in which they were delivered.
         while let Some(job) = self.budgets.delivered.front()
             && !self.jobs.contains_key(job)

@@ -1,7 +1,7 @@
 //! Between the job table's words and those of the wire.
 
 use omniflow_control::{Attempt, Code, Fault, Job, JobId, NodeState};
-use omniflow_flow::Graph;
+use omniflow_flow::{Graph, Key, NodeId};
 use omniflow_wire::v1;
 
 /// A job's number as clients see it.
@@ -42,6 +42,41 @@ pub(crate) fn fault(error: v1::Error) -> Fault {
         cure: error.cure,
         retry_after_ms: error.retry_after_ms,
     }
+}
+
+/// Why a control node here fails its job, with its line in the user's file.
+pub(crate) fn flow_fault(
+    graph: &Graph,
+    node: NodeId,
+    key: &Key,
+    fault: &omniflow_flow::Fault,
+) -> Fault {
+    use omniflow_flow::Fault as Why;
+    let (code, cure) = match fault {
+        Why::LoopLimit { .. } => (
+            Code::LoopLimit,
+            "raise max_rounds in the flow, or see why `until` never became true",
+        ),
+        Why::BadRoute { .. } => (
+            Code::BadRoute,
+            "let the method choose one of these branches, or add a branch of that name to the flow",
+        ),
+        Why::BadValue { .. } => (
+            Code::BadOutput,
+            "let the method that makes the value return what the flow says",
+        ),
+    };
+    let spec = graph.node(node);
+    let line = spec.and_then(|spec| spec.source.as_ref());
+    let line = line.map_or_else(String::new, |at| {
+        format!(" ({}:{}, in `{}`)", at.file, at.line, at.function)
+    });
+    let at = match key.is_root() {
+        true => String::new(),
+        false => format!(" for key {key}"),
+    };
+    let name = spec.map_or("", |spec| &spec.name);
+    Fault::new(code, format!("{fault}{at}{line}"), cure).at(name, "")
 }
 
 pub(crate) fn wire_state(state: NodeState) -> v1::node_progress::State {
@@ -89,11 +124,14 @@ pub(crate) fn report(job: &Job, graph: &Graph) -> v1::Report {
         ended_us: attempt.ended_us,
         state: wire_state(attempt.state).into(),
         features: attempt.features.iter().cloned().collect(),
+        outputs: Vec::new(),
+        inputs: Vec::new(),
     });
     v1::Report {
         jct_us: job.jct_us(),
         first_frame_us: job.first_frame.map_or(0, |first| first.since(job.arrived)),
         activations: activations.collect(),
+        arrived_unix_us: job.arrived.0,
     }
 }
 

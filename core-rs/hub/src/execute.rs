@@ -1,18 +1,16 @@
 //! Doing what the job table decides.
 
 use omniflow_control::{Bind, Effect, Fault, JobId, Micros, NodeState};
-use omniflow_flow::{Key, NodeId};
 use omniflow_placement::WorkerId;
 use omniflow_wire::{LinkMessage, v1};
 
 use crate::convert;
 use crate::flows::link_frame;
+use crate::frames::CONTROL;
 use crate::job_data::JobData;
+use crate::resolved::wire_left;
 use crate::state::State;
 use crate::stop_at::stop_at;
-
-/// The link stream of everything but frames: small messages, in order.
-const CONTROL: u32 = 0;
 
 impl State {
     pub(crate) fn execute(&mut self, effect: Effect, now: Micros) {
@@ -24,7 +22,7 @@ impl State {
                 workers,
                 binds,
             } => self.bind(job, &workers, &binds, now),
-            Effect::SendInputs { job, worker, node } => self.send_inputs(job, worker, node),
+            Effect::StartOver { job } => self.start_over(job),
             Effect::Release {
                 job,
                 workers,
@@ -51,11 +49,15 @@ impl State {
             let prepared = pending.prepared;
             let data = JobData::new(
                 flow.graph.clone(),
+                flow.feeds.clone(),
                 prepared.inputs,
                 prepared.parameters,
                 pending.fingerprint,
             );
-            self.budgets.held_inputs += data.input_bytes();
+            self.budgets.held_inputs += data.held_bytes();
+            if data.feeds.at_the_start().next().is_some() {
+                self.starting.push(job);
+            }
             self.jobs.insert(job, data);
             self.journal_job(job);
         }
@@ -77,17 +79,13 @@ impl State {
     }
 
     fn bind(&mut self, id: JobId, workers: &[WorkerId], binds: &[Bind], now: Micros) {
+        self.note_binds(id, binds);
         let (Some(job), Some(data)) = (self.control.job(id), self.jobs.get_mut(&id)) else {
             return;
         };
         let Some(running) = &mut data.running else {
             return;
         };
-        for bind in binds.iter().filter(|bind| bind.epoch > 1) {
-            running
-                .resolver
-                .producer_restarted(NodeId(bind.node), &Key::ROOT, bind.epoch);
-        }
         let living = binds
             .iter()
             .filter(|bind| self.workers.line(bind.worker).is_some());
@@ -105,10 +103,25 @@ impl State {
         stop_at("bound");
         let flow = job.flow;
         let frame = link_frame(&LinkMessage::BindJob(message), CONTROL);
+        let new = |worker: &&WorkerId| running.outgoing.join(**worker);
+        let new: Vec<WorkerId> = workers.iter().filter(new).copied().collect();
         for worker in workers {
             self.introduce(*worker, binds);
             self.define(*worker, flow);
             self.workers.send(*worker, frame.clone());
+        }
+        for worker in new {
+            self.tell_left(id, worker);
+        }
+    }
+
+    /// A worker that is new to the job hears which scopes are left already.
+    fn tell_left(&mut self, id: JobId, worker: WorkerId) {
+        let running = self.jobs.get(&id).and_then(|data| data.running.as_ref());
+        for left in running.iter().flat_map(|running| running.outgoing.left()) {
+            let message = wire_left(id, left, self.config.term);
+            self.workers
+                .send(worker, link_frame(&message.into(), CONTROL));
         }
     }
 
@@ -141,17 +154,6 @@ impl State {
             .is_some_and(|line| line.must_define(flow));
         if let Some(entry) = self.flows.get(flow).filter(|_| new) {
             self.workers.send(worker, entry.definition.clone());
-        }
-    }
-
-    fn send_inputs(&mut self, job: JobId, worker: WorkerId, node: u32) {
-        let Some(data) = self.jobs.get(&job) else {
-            return;
-        };
-        for frame in data.frames_into(job.0, node, self.config.term) {
-            let stream = stream_of(job, frame.header.edge);
-            self.workers
-                .send(worker, link_frame(&LinkMessage::Frame(frame), stream));
         }
     }
 
@@ -188,7 +190,8 @@ impl State {
         let Some(data) = self.jobs.get_mut(&job) else {
             return;
         };
-        self.budgets.held_inputs -= data.input_bytes();
+        self.budgets.held_inputs -= data.held_bytes();
+        self.budgets.kept_results -= data.gathered_bytes();
         data.running = None;
         for id in &data.subscribers {
             self.clients.news(*id, data.written_at);
@@ -211,14 +214,8 @@ impl State {
 fn wire_bind(bind: &Bind) -> v1::Bind {
     v1::Bind {
         node: bind.node,
-        key: Vec::new(),
+        key: bind.key.path().to_vec(),
         worker: bind.worker.0,
         epoch: bind.epoch,
     }
-}
-
-/// Frames of one edge keep their order; those of different edges need not wait for each other's bulk.
-fn stream_of(job: JobId, edge: u32) -> u32 {
-    let mixed = (job.0 as u32).wrapping_mul(0x9E37_79B9).wrapping_add(edge);
-    mixed.max(CONTROL + 1)
 }

@@ -5,18 +5,20 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use omniflow_control::FlowId;
-use omniflow_flow::{Graph, NodeId, NodeKind, Problem, ProblemCode, from_wire};
+use omniflow_flow::{Graph, from_wire};
 use omniflow_link::Message as LinkFrame;
 use omniflow_wire::{LinkMessage, v1};
 use prost::Message;
 
 use crate::error::HubError;
+use crate::feeds::Feeds;
 
 /// One version of a flow.
 pub(crate) struct FlowEntry {
     pub(crate) id: FlowId,
     pub(crate) flow: v1::Flow,
     pub(crate) graph: Arc<Graph>,
+    pub(crate) feeds: Arc<Feeds>,
     pub(crate) serialized: Bytes,
     /// What each worker is sent before its first job of this flow.
     pub(crate) definition: LinkFrame,
@@ -54,13 +56,6 @@ impl NewFlow {
             name: flow.name.clone(),
             problems,
         })?;
-        let problems = not_run_yet(&graph);
-        if !problems.is_empty() {
-            return Err(HubError::FlowInvalid {
-                name: flow.name,
-                problems,
-            });
-        }
         // Whatever the sender calls it: a version is its content.
         flow.version = content_hash(&flow);
         Ok(Self {
@@ -76,25 +71,6 @@ impl NewFlow {
     pub(crate) fn version(&self) -> Bytes {
         self.flow.version.clone()
     }
-}
-
-/// Control nodes: they compile and are checked, but workers do not run them yet. Better refused here than in a job.
-fn not_run_yet(graph: &Graph) -> Vec<Problem> {
-    let nodes = (0..).map(NodeId).zip(graph.nodes());
-    nodes
-        .filter(|(_, node)| !matches!(node.kind, NodeKind::Role { .. }))
-        .map(|(id, node)| Problem {
-            code: ProblemCode::NotRunYet,
-            message: format!(
-                "`{}` is valid, but workers of this version cannot run it",
-                node.name
-            ),
-            cure: "use flows without each, collect, route, loop, merge and zip_streams until then"
-                .to_owned(),
-            node: Some(id),
-            edge: None,
-        })
-        .collect()
 }
 
 impl Flows {
@@ -119,6 +95,7 @@ impl Flows {
             id,
             serialized: new.flow.encode_to_vec().into(),
             flow: new.flow,
+            feeds: Arc::new(Feeds::new(&new.graph)),
             graph: new.graph,
             definition: link_frame(&definition.into(), 0),
         });
@@ -137,6 +114,12 @@ impl Flows {
                 .copied()
         };
         id.and_then(|id| self.get(id))
+    }
+
+    /// Nobody finds the flow any more, in no version; jobs that have it keep its entry. False when it was not known.
+    pub(crate) fn drop_name(&mut self, name: &str) -> bool {
+        self.versions.retain(|(known, _), _| known != name);
+        self.newest.remove(name).is_some()
     }
 
     pub(crate) fn names(&self) -> Vec<&str> {

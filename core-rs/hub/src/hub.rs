@@ -215,6 +215,11 @@ impl Hub {
         Ok(self.shared.turn(|state, _| state.put_flow(new)))
     }
 
+    /// Forgets every version of a flow: no new job of it is taken, those that run go on. False when it was not known.
+    pub fn drop_flow(&self, name: &str) -> bool {
+        self.shared.turn(|state, _| state.flows.drop_name(name))
+    }
+
     /// The newest version of every flow, serialized, by name.
     pub fn flows(&self) -> Vec<Bytes> {
         self.shared.turn(|state, _| state.flows.serialized())
@@ -292,8 +297,8 @@ impl Hub {
         self.shared.turn(|state, _| state.control.check())
     }
 
-    /// Refuses new jobs, waits for running ones up to `timeout`, fails the rest, closes the links. Harmless when done
-    /// before.
+    /// Refuses new jobs, waits for running ones up to `timeout`, closes the links. What still runs goes on in the next life,
+    /// which finds it in the journal; without a journal it fails. Harmless when done before.
     pub fn close(&self, timeout: Duration) {
         let Some(thread) = self.thread.lock().take() else {
             return;
@@ -307,7 +312,9 @@ impl Hub {
             }
         }
         drop(state);
-        self.fail_the_rest();
+        if self.shared.config.journal.is_none() {
+            self.fail_the_rest();
+        }
         self.wait_for_the_journal();
         self.shared.stop.notify_one();
         // The thread ends by itself; if it panicked there is nothing left to close.

@@ -2,29 +2,43 @@
 //!
 //! - `hub`: the handle that the scheduler process holds: one thread with the links, one lock around the state.
 //! - `state`: that state; `execute` carries out what the job table decides, `incoming` takes what workers say.
-//! - `submit` with `value_check`: whether a request fits its flow. `job_data`: inputs and results of the jobs.
+//! - `submit` with `value_check`: whether a request fits its flow. `job_data`: inputs and results of the jobs, `result_log`:
+//!   one result.
+//! - The scheduler is a place of each job, with a resolver of its own for control nodes beside inputs and results:
+//!   `arriving`, what comes to it on edges (`frames`: as they travel); `resolved`, what it wants done; `feeding`, what goes to
+//!   nodes when they are bound (`feeds`: which inputs; `outgoing`: what was sent, and where nodes are). `starting_over`: a job
+//!   that runs again from its inputs.
 //! - `clients` with `take`: what each client still has to be told, read from cursors.
 //! - `budgets`: how many bytes the scheduler holds for its clients.
 //! - `workers`: who is known. `membership`: who joins and leaves. `worker_link`: dialling, heartbeats, death.
 //!   `unreachable`: a worker that another one cannot reach.
 //! - `journal`: what survives the process. `journaling`: what is written into it, and what waits for that. `restore`: the
 //!   next life. `stop_at`: points at which tests have the process die.
-//! - `flows`, `status`, `convert`: what their names say.
+//! - `flows`, `nearest` (did you mean ...?), `status`, `convert`: what their names say.
 
+mod arriving;
 mod budgets;
 mod clients;
 mod config;
 mod convert;
 mod error;
 mod execute;
+mod feeding;
+mod feeds;
 mod flows;
+mod frames;
 mod hub;
 mod incoming;
 mod job_data;
 mod journal;
 mod journaling;
 mod membership;
+mod nearest;
+mod outgoing;
+mod resolved;
 mod restore;
+mod result_log;
+mod starting_over;
 mod state;
 mod status;
 mod stop_at;

@@ -162,6 +162,7 @@ impl State {
         line.abort();
         self.journal_worker(&line.name.clone(), &line.peer.incarnation.clone(), false);
         self.suspicions.forget(worker);
+        self.forget_questions(worker);
         let completed = self.control.worker(worker).map_or(0, |view| view.completed);
         if let Some(seat) = self
             .workers

@@ -35,6 +35,8 @@ pub(crate) struct Awaited {
     workers: BTreeMap<String, String>,
     /// Links that were told to let go of jobs, and have not confirmed it: by the question's number.
     confirming: Vec<(u64, WorkerId)>,
+    /// Restored jobs whose inputs the scheduler's own resolvers have not seen yet.
+    starting: Vec<JobId>,
     /// It is over.
     done: bool,
 }
@@ -70,12 +72,12 @@ impl State {
         let Some(entry) = self.flows.find(&spec.flow, &spec.flow_version) else {
             return;
         };
-        let (flow, graph) = (entry.id, entry.graph.clone());
+        let (flow, graph, feeds) = (entry.id, entry.graph.clone(), entry.feeds.clone());
         let end = ended
             .as_ref()
             .map(|ended| restored_end(ended, spec.arrived_us, &graph));
         let data = match ended {
-            Some(ended) => JobData::restored(graph, ended.results, spec.fingerprint),
+            Some(ended) => JobData::restored(graph, feeds, ended.results, spec.fingerprint),
             None => {
                 let mut request = v1::SubmitRequest {
                     flow: spec.flow,
@@ -91,6 +93,7 @@ impl State {
                 };
                 let mut data = JobData::new(
                     graph,
+                    feeds,
                     prepared.inputs,
                     prepared.parameters,
                     spec.fingerprint,
@@ -103,8 +106,11 @@ impl State {
                 data
             }
         };
-        self.budgets.held_inputs += data.input_bytes();
+        self.budgets.held_inputs += data.held_bytes();
         self.budgets.kept_results += data.result_bytes();
+        if data.running.is_some() && data.feeds.at_the_start().next().is_some() {
+            self.awaited.starting.push(id);
+        }
         self.jobs.insert(id, data);
         let restored = Restored {
             job: id,
@@ -188,6 +194,7 @@ impl State {
     fn go_on_if_all_reported(&mut self, now: Micros) {
         if !self.awaited.done && self.awaited.workers.is_empty() {
             self.awaited.done = true;
+            self.starting.append(&mut self.awaited.starting);
             self.step(Event::Resume, now);
         }
     }

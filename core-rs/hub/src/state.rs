@@ -17,11 +17,13 @@ use crate::clients::{Clients, Subscription};
 use crate::config::HubConfig;
 use crate::convert;
 use crate::error::HubError;
+use crate::feeding::NewBind;
 use crate::flows::{Flows, NewFlow};
 use crate::job_data::JobData;
 use crate::journal::{Image, Journal};
 use crate::journaling::Journaling;
 use crate::restore::Awaited;
+use crate::starting_over::EarlierRuns;
 use crate::stop_at::stop_at;
 use crate::submit::{self, Prepared};
 use crate::unreachable::Suspicions;
@@ -41,9 +43,14 @@ pub(crate) struct State {
     pub(crate) suspicions: Suspicions,
     pub(crate) journaling: Journaling,
     pub(crate) awaited: Awaited,
+    pub(crate) earlier_runs: EarlierRuns,
     /// When this life began.
     pub(crate) born: Micros,
     effects: Vec<Effect>,
+    /// Nodes that were bound in this step.
+    pub(crate) bound: Vec<NewBind>,
+    /// Jobs whose inputs the scheduler's own resolvers have not seen yet.
+    pub(crate) starting: Vec<JobId>,
     /// When the timer will look next.
     armed: Micros,
 }
@@ -93,8 +100,11 @@ impl State {
             suspicions: Suspicions::default(),
             journaling: Journaling::new(journal, &image),
             awaited: Awaited::default(),
+            earlier_runs: EarlierRuns::default(),
             born: now,
             effects: Vec::new(),
+            bound: Vec::new(),
+            starting: Vec::new(),
             armed: Micros(u64::MAX),
         };
         state.restore(image, now);
@@ -109,6 +119,7 @@ impl State {
             self.execute(effect, now);
         }
         self.effects = effects;
+        self.feed(now);
     }
 
     /// The end of a turn.

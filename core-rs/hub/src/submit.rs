@@ -12,6 +12,7 @@ use rustc_hash::FxHasher;
 
 use crate::flows::{FlowEntry, Flows};
 use crate::job_data::{InputData, keep};
+use crate::nearest::nearest;
 use crate::value_check::{kind_name, kind_of, kind_of_port, kind_of_value};
 use crate::workers::Workers;
 
@@ -89,12 +90,10 @@ fn find_flow<'a>(request: &v1::SubmitRequest, flows: &'a Flows) -> Checked<&'a F
             "no flow is called {:?}; registered are: {names}",
             request.flow
         );
-        Fault::new(
-            Code::UnknownFlow,
-            message,
-            "register the flow first, or correct its name",
-        )
-        .field("flow")
+        let hint = nearest(&request.flow, flows.names().into_iter());
+        let hint = hint.map_or_else(String::new, |name| format!("did you mean {name:?}? "));
+        let cure = format!("{hint}register the flow first, or correct its name");
+        Fault::new(Code::UnknownFlow, message, cure).field("flow")
     };
     Err(fault.into())
 }

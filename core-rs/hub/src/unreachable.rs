@@ -4,8 +4,8 @@
 //! So nothing fails on such a report until the worker has answered: it lives, the frames between the two have no other
 //! way, and jobs that need it fail now, naming both, instead of at their deadline.
 
-use omniflow_control::{Code, Event, Fault, Micros};
-use omniflow_flow::{Destination, Origin};
+use omniflow_control::{Attempt, Code, Event, Fault, Job, Micros, NodeState};
+use omniflow_flow::{Destination, EdgeSpec, Home, NodeId, Origin};
 use omniflow_placement::WorkerId;
 use omniflow_wire::v1;
 use rustc_hash::FxHashMap;
@@ -85,26 +85,24 @@ impl State {
     }
 }
 
-/// Whether a node on `from` feeds one on `to` that has not ended.
-fn needs_path(state: &State, job: &omniflow_control::Job, from: WorkerId, to: WorkerId) -> bool {
+/// Whether a node on `from` feeds one on `to` that has not ended, itself or by control nodes at their sides.
+fn needs_path(state: &State, job: &Job, from: WorkerId, to: WorkerId) -> bool {
     let Some(graph) = state.control.graph(job.flow) else {
         return false;
     };
-    let on = |node: usize, worker| {
-        job.current(node)
-            .is_some_and(|attempt| attempt.worker == worker)
+    let on = |node: NodeId, worker, wanted: fn(&Attempt) -> bool| match graph.home(node) {
+        Home::Scheduler => false,
+        Home::Node(home) => job
+            .attempts
+            .iter()
+            .any(|attempt| attempt.node == home.0 && attempt.worker == worker && wanted(attempt)),
     };
-    graph
-        .spec()
-        .edges
-        .iter()
-        .any(|edge| match (edge.from, edge.to) {
-            (Origin::Node { node: producer, .. }, Destination::Node { node: consumer, .. }) => {
-                let ended = job
-                    .current(consumer.index())
-                    .is_none_or(|attempt| attempt.is_over());
-                on(producer.index(), from) && on(consumer.index(), to) && !ended
-            }
-            _ => false,
-        })
+    let feeds = |edge: &EdgeSpec| match (edge.from, edge.to) {
+        (Origin::Node { node: producer, .. }, Destination::Node { node: consumer, .. }) => {
+            on(producer, from, |attempt| attempt.state != NodeState::Lost)
+                && on(consumer, to, |attempt| !attempt.is_over())
+        }
+        _ => false,
+    };
+    graph.spec().edges.iter().any(feeds)
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use common::flows::{act, fan_out};
 use common::{ANSWER, Client, Cluster, config, hang, request, words, work};
 use omniflow_hub::{HubConfig, JournalConfig};
 use omniflow_wire::v1;
@@ -85,6 +86,45 @@ fn rule_17_accepted_means_in_the_journal_and_the_next_life_runs_the_job_to_its_r
     let mut again = next.client();
     again.submit(keyed("k"));
     assert_eq!(again.accepted().0, job);
+    next.assert_clean();
+}
+
+#[test]
+fn rule_17_a_fan_out_of_an_earlier_life_runs_to_its_result() {
+    let (first, second) = (tempdir().unwrap(), tempdir().unwrap());
+    let cluster = Cluster::without_flows(journaled(first.path(), 7));
+    cluster.hub.put_flow(&fan_out().encode_to_vec()).unwrap();
+    cluster.worker("splitter", &["split", "join"], |activation| {
+        act(&activation)
+    });
+    let (told, news) = channel();
+    cluster.worker("shouter", &["shout"], move |activation| {
+        let input = activation.activation().value("input").unwrap().unwrap();
+        if common::read_text(&input) == "are" {
+            told.send(()).unwrap();
+            return hang(&activation);
+        }
+        act(&activation);
+    });
+    cluster.until_ready(2);
+    let mut client = cluster.client();
+    client.submit(v1::SubmitRequest {
+        flow: "fan_out".to_owned(),
+        ..keyed("k")
+    });
+    let (job, _) = client.accepted();
+    news.recv_timeout(Duration::from_secs(20)).unwrap();
+    copied(first.path(), second.path());
+
+    let next = Cluster::without_flows(journaled(second.path(), 8));
+    let mut client = next.client();
+    watch(&client, &job, 0);
+    let roles = ["split", "shout", "join"];
+    next.worker("other", &roles, |activation| act(&activation));
+    assert_eq!(client.accepted().0, job);
+    let (frames, end) = client.rest();
+    assert_eq!(end.error, None);
+    assert_eq!(words(&frames), ["HOW ARE YOU"]);
     next.assert_clean();
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
+pub mod flows;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -31,6 +33,21 @@ pub fn read_text(frame: &[u8]) -> String {
     match v1::Value::decode(frame).unwrap().kind {
         Some(v1::value::Kind::Text(text)) => text,
         other => panic!("no text: {other:?}"),
+    }
+}
+
+pub fn truth(value: bool) -> Bytes {
+    let kind = Some(v1::value::Kind::Boolean(value));
+    v1::Value { kind }.encode_to_vec().into()
+}
+
+pub fn read_list(frame: &[u8]) -> Vec<String> {
+    match v1::Value::decode(frame).unwrap().kind {
+        Some(v1::value::Kind::List(list)) => {
+            let items = list.items.iter();
+            items.map(|item| read_text(&item.encode_to_vec())).collect()
+        }
+        other => panic!("no list: {other:?}"),
     }
 }
 
@@ -229,9 +246,8 @@ impl Cluster {
         let address = self.address(name);
         let mut info = self.info(name, roles, vec![address.clone()]);
         let config = NodeConfig {
-            cluster: "test".to_owned(),
             retention_bytes: 1 << 20,
-            heartbeat_limit: Duration::from_secs(10),
+            ..NodeConfig::new("test")
         };
         let node = Arc::new(Node::new(&info, &[address.parse().unwrap()], &config).unwrap());
         info.addresses = node.addresses().to_vec();

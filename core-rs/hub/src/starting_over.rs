@@ -1,0 +1,97 @@
+//! A job that runs again from its inputs, because too much of it was lost with a worker. (Ended scopes are kept nowhere.)
+
+use omniflow_control::JobId;
+use omniflow_flow::Resolver;
+use omniflow_placement::WorkerId;
+use omniflow_wire::v1;
+use rustc_hash::FxHashMap;
+
+use crate::arriving::Gathered;
+use crate::flows::link_frame;
+use crate::frames::CONTROL;
+use crate::job_data::JobData;
+use crate::outgoing::Outgoing;
+use crate::state::State;
+use crate::unreachable::FIRST_QUESTION;
+
+/// Questions that a worker answers once it has forgotten a job's earlier run.
+const FORGOTTEN: u64 = FIRST_QUESTION | 1 << 61;
+
+/// Questions that are open, by number.
+#[derive(Debug, Default)]
+pub(crate) struct EarlierRuns {
+    asked: u64,
+    open: FxHashMap<u64, JobId>,
+}
+
+impl State {
+    /// The job's workers were told to release it. What they had sent by then still comes, and counts no longer.
+    pub(crate) fn start_over(&mut self, id: JobId) {
+        let Some(data) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        self.budgets.held_inputs -= data.held_bytes();
+        self.budgets.kept_results -= data.gathered_bytes();
+        for log in &mut data.results {
+            self.budgets.kept_results -= log.start_over();
+        }
+        if let Some(running) = &mut data.running {
+            running.resolver = Resolver::with_results(data.graph.clone());
+            let nodes = data.graph.nodes().len();
+            let outgoing = std::mem::replace(&mut running.outgoing, Outgoing::new(nodes));
+            running.gathered = Gathered::default();
+            for worker in outgoing.workers().iter().copied() {
+                if self.workers.line(worker).is_none() {
+                    continue;
+                }
+                let nonce = FORGOTTEN | self.earlier_runs.asked;
+                self.earlier_runs.asked += 1;
+                self.earlier_runs.open.insert(nonce, id);
+                running.earlier.push((nonce, worker));
+                self.workers
+                    .send(worker, link_frame(&v1::Ping { nonce }.into(), CONTROL));
+            }
+        }
+        self.budgets.held_inputs += data.held_bytes();
+        if data.feeds.at_the_start().next().is_some() {
+            self.starting.push(id);
+        }
+    }
+
+    /// An answer to a question. False when it was asked for another reason.
+    pub(crate) fn forgot_earlier_run(&mut self, nonce: u64) -> bool {
+        let Some(id) = self.earlier_runs.open.remove(&nonce) else {
+            return false;
+        };
+        let data = self.jobs.get_mut(&id);
+        if let Some(running) = data.and_then(|data| data.running.as_mut()) {
+            running.earlier.retain(|(asked, _)| *asked != nonce);
+        }
+        true
+    }
+
+    /// Whether what the worker says of the job is still of an earlier run.
+    pub(crate) fn is_of_earlier_run(&self, worker: WorkerId, job: u64) -> bool {
+        let running = match self.jobs.get(&JobId(job)) {
+            Some(JobData {
+                running: Some(running),
+                ..
+            }) => running,
+            _ => return false,
+        };
+        running.earlier.iter().any(|(_, asked)| *asked == worker)
+    }
+
+    /// The worker is dead: it will answer nothing.
+    pub(crate) fn forget_questions(&mut self, worker: WorkerId) {
+        let (jobs, open) = (&mut self.jobs, &mut self.earlier_runs.open);
+        open.retain(|nonce, id| {
+            let data = jobs.get_mut(id);
+            let Some(running) = data.and_then(|data| data.running.as_mut()) else {
+                return false;
+            };
+            running.earlier.retain(|(_, asked)| *asked != worker);
+            running.earlier.iter().any(|(asked, _)| asked == nonce)
+        });
+    }
+}

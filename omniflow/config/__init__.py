@@ -13,15 +13,23 @@ from omniflow.config.cluster import (
     WorkerConfig,
 )
 from omniflow.config.errors import ConfigError
-from omniflow.config.heartbeats import DEFAULT_HEARTBEAT_LIMIT_S, DEFAULT_HEARTBEAT_S, check_heartbeats
+from omniflow.config.heartbeats import (
+    DEFAULT_HEARTBEAT_LIMIT_S,
+    DEFAULT_HEARTBEAT_S,
+    DEFAULT_RECONNECT_S,
+    check_heartbeats,
+)
 from omniflow.config.hosts import host_of, is_wildcard, join
 from omniflow.config.load import load_cluster, parse_strict, read_mapping
+from omniflow.config.tls import TLS_CURE, TlsConfig
 
 __all__ = [
     "DEFAULT_HEARTBEAT_LIMIT_S",
     "DEFAULT_HEARTBEAT_S",
     "DEFAULT_LISTEN",
+    "DEFAULT_RECONNECT_S",
     "MAX_INPUT_BYTES",
+    "TLS_CURE",
     "ClusterConfig",
     "ConfigError",
     "EtcdConfig",
@@ -30,6 +38,7 @@ __all__ = [
     "RestartConfig",
     "RoleConfig",
     "SchedulerConfig",
+    "TlsConfig",
     "WorkerConfig",
     "check_heartbeats",
     "host_of",

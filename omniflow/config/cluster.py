@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from omniflow.config.heartbeats import DEFAULT_HEARTBEAT_LIMIT_S, DEFAULT_HEARTBEAT_S, check_heartbeats
 from omniflow.config.hosts import host_of, is_wildcard
+from omniflow.config.tls import TlsConfig
 
 DEFAULT_LISTEN = "127.0.0.1:7070"
 
@@ -232,6 +233,8 @@ class ClusterConfig(_Section):
     """How long the whole cluster may take to become ready."""
     restart: RestartConfig = RestartConfig()
     etcd: Annotated[EtcdConfig, BeforeValidator(_etcd_shorthand)] = EtcdConfig()
+    tls: TlsConfig | None = None
+    """Certificates of this machine's processes, for links over TCP."""
     scheduler: SchedulerConfig = SchedulerConfig()
     workers: Annotated[tuple[WorkerConfig, ...], Field(min_length=1)]
     flows: tuple[str, ...] = ()

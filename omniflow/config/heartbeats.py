@@ -4,6 +4,8 @@ DEFAULT_HEARTBEAT_S = 1.0
 """Pause between two messages of an idle link."""
 DEFAULT_HEARTBEAT_LIMIT_S = 10.0
 """A side that was silent for so long is taken for dead."""
+DEFAULT_RECONNECT_S = 2.0
+"""How long a link may stay broken before its other side is taken for dead."""
 
 
 def check_heartbeats(heartbeat_s: float, limit_s: float) -> None:

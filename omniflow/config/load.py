@@ -152,6 +152,7 @@ def _resolve_paths(config: ClusterConfig, folder: Path) -> ClusterConfig:
             "run": _absolute(config.run, folder) if config.run else None,
             "cache": _absolute(config.cache, folder) if config.cache else None,
             "etcd": etcd,
+            "tls": config.tls.beside(folder) if config.tls else None,
             "flows": tuple(_absolute_flow(target, folder) for target in config.flows),
         }
     )

@@ -54,6 +54,8 @@ def make_plan(config: ClusterConfig) -> Plan:
     embedded = EtcdSettings(config.etcd.data or run / "etcd", _log(run, "etcd")).with_ports()
     endpoints = config.etcd.endpoints or (embedded.endpoint,)
     shared: dict[str, Any] = {"cluster": config.cluster, "etcd": list(endpoints)}
+    if config.tls:
+        shared["tls"] = config.tls.model_dump(mode="json")
     files: dict[Path, dict[str, Any]] = {}
     common = _environment(config, run)
 
@@ -123,6 +125,7 @@ def _worker_keys(config: ClusterConfig, worker: WorkerConfig, name: str, socket:
         "drain_timeout_s": worker.drain_timeout_s,
         "stuck_after_s": worker.stuck_after_s,
         "heartbeat_limit_s": config.scheduler.limits.heartbeat_limit_s,
+        "reconnect_s": config.scheduler.limits.reconnect_s,
         "log_level": config.log_level,
         "retention_bytes": worker.retention_bytes,
     }

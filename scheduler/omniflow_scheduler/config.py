@@ -9,8 +9,10 @@ from omniflow.config import (
     DEFAULT_HEARTBEAT_LIMIT_S,
     DEFAULT_HEARTBEAT_S,
     DEFAULT_LISTEN,
+    DEFAULT_RECONNECT_S,
     MAX_INPUT_BYTES,
     HostPort,
+    TlsConfig,
     check_heartbeats,
     parse_strict,
 )
@@ -57,8 +59,10 @@ class SchedulerSettings(BaseModel):
     heartbeat_s: Seconds = DEFAULT_HEARTBEAT_S
     heartbeat_limit_s: Seconds = DEFAULT_HEARTBEAT_LIMIT_S
     """A worker that was silent for so long is dead."""
-    reconnect_s: Seconds = 2.0
+    reconnect_s: Seconds = DEFAULT_RECONNECT_S
     """A worker whose link stays closed for so long is dead."""
+    tls: TlsConfig | None = None
+    """Certificates for links over TCP; none: they are plain."""
     registration_ttl_s: Annotated[float, Field(ge=2, le=300)] = 10.0
     """A dead leader is replaced after so long (a restart on its host takes over at once)."""
     start_timeout_s: Seconds = 30.0

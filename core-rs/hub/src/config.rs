@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use omniflow_link::Tls;
+
 use crate::journal::JournalConfig;
 
 /// Bounds and names of one cluster's hub.
@@ -37,6 +39,8 @@ pub struct HubConfig {
     pub heartbeat_limit: Duration,
     /// A worker whose link stays closed for longer is dead.
     pub reconnect: Duration,
+    /// The scheduler's certificate, for links over TCP; none: they are plain.
+    pub tls: Option<Tls>,
 }
 
 impl HubConfig {
@@ -58,6 +62,7 @@ impl HubConfig {
             heartbeat: Duration::from_secs(1),
             heartbeat_limit: Duration::from_secs(10),
             reconnect: Duration::from_secs(2),
+            tls: None,
         }
     }
 }

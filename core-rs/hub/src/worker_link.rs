@@ -1,13 +1,15 @@
-//! One worker's link, for as long as its incarnation is wanted: dialling, the handshake, heartbeats, and when it is dead.
+//! One worker's link, for as long as its incarnation is wanted: dialling, the handshake, and when it is dead. A connection
+//! that breaks and is back in time is the link's own affair.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use omniflow_link::{Address, LinkConfig, LinkReader, LinkSender, Received, dial, open};
+use omniflow_link::{Address, Endpoint, LinkConfig, LinkError, LinkReader, LinkSender, Received};
 use omniflow_placement::WorkerId;
 use omniflow_wire::{LinkMessage, PROTOCOL, v1};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{sleep, timeout};
 
+use crate::config::HubConfig;
 use crate::flows::link_frame;
 use crate::hub::Shared;
 use crate::unreachable::FIRST_QUESTION;
@@ -51,13 +53,22 @@ enum Unreached {
     Refused(String),
 }
 
+impl Unreached {
+    fn why(self) -> String {
+        match self {
+            Self::Silent(why) | Self::Refused(why) => why,
+        }
+    }
+}
+
 /// Keeps the link up until the incarnation is dead and no longer registered, or replaced.
 pub(crate) async fn keep_up(shared: Arc<Shared>, target: Target) {
+    let endpoint = endpoint(&shared.config);
     let (mut established, mut pause) = (None, FIRST_PAUSE);
     loop {
         let mut link = match established.take() {
             Some(link) => link,
-            None => match reach(&shared, &target).await {
+            None => match reach(&shared, &endpoint, &target).await {
                 Ok(link) => link,
                 Err(_)
                     if shared
@@ -76,7 +87,7 @@ pub(crate) async fn keep_up(shared: Arc<Shared>, target: Target) {
             .turn(|state, now| state.link_up(&target.name, &target.incarnation, sender, held, now));
         let Some(worker) = up else { return };
         let cause = serve(&shared, worker, link).await;
-        let verdict = reach_again(&shared, &target, &cause).await;
+        let verdict = reach_anew(&shared, &endpoint, &target, &cause).await;
         let cause = verdict.as_ref().err().unwrap_or(&cause);
         let lost = |state: &mut crate::state::State, now| {
             state.link_lost(&target.name, &target.incarnation, worker, cause, now)
@@ -88,9 +99,13 @@ pub(crate) async fn keep_up(shared: Arc<Shared>, target: Target) {
     }
 }
 
-/// After a break: the link again, or why the worker is dead.
-async fn reach_again(shared: &Shared, target: &Target, cause: &str) -> Result<Established, String> {
-    let until = Instant::now() + shared.config.reconnect;
+/// After a loss: a new link, or more on why the worker is dead. The old link has waited for as long as it may.
+async fn reach_anew(
+    shared: &Shared,
+    endpoint: &Endpoint,
+    target: &Target,
+    cause: &str,
+) -> Result<Established, String> {
     let leaves = shared.turn(|state, _| {
         state
             .seat(&target.name, &target.incarnation)
@@ -99,40 +114,40 @@ async fn reach_again(shared: &Shared, target: &Target, cause: &str) -> Result<Es
     if leaves {
         return Err("it has left".to_owned());
     }
-    loop {
-        match timeout_at(until, reach(shared, target)).await {
-            Ok(Ok(link)) => return Ok(link),
-            Ok(Err(Unreached::Refused(refusal))) => return Err(format!("{cause}; {refusal}")),
-            Ok(Err(Unreached::Silent(_))) if Instant::now() < until => sleep(FIRST_PAUSE).await,
-            Ok(Err(Unreached::Silent(silence))) => return Err(format!("{cause}; {silence}")),
-            Err(_) => {
-                return Err(format!(
-                    "{cause}; it did not come back in {:?}",
-                    shared.config.reconnect
-                ));
-            }
-        }
+    let reached = timeout(shared.config.reconnect, reach(shared, endpoint, target)).await;
+    match reached {
+        Ok(Ok(link)) => Ok(link),
+        Ok(Err(unreached)) => Err(format!("{cause}; {}", unreached.why())),
+        Err(_) => Err(cause.to_owned()),
     }
 }
 
-/// Inputs are bounded where jobs are admitted: a worker that is slow to take them is not a dead one.
-fn unbounded() -> LinkConfig {
-    LinkConfig {
+fn endpoint(config: &HubConfig) -> Endpoint {
+    let links = LinkConfig {
+        // Inputs are bounded where jobs are admitted: a worker that is slow to take them is not a dead one.
         max_queued_bytes: usize::MAX,
+        heartbeat: config.heartbeat.min(config.heartbeat_limit),
+        heartbeat_limit: config.heartbeat_limit,
+        resume_within: config.reconnect,
         ..LinkConfig::default()
+    };
+    match &config.tls {
+        Some(tls) => Endpoint::secured(links, tls.clone()),
+        None => Endpoint::new(links),
     }
 }
 
-async fn reach(shared: &Shared, target: &Target) -> Result<Established, Unreached> {
-    let started = Instant::now();
-    let socket = dial(&target.addresses, PATIENCE).await.map_err(|error| {
-        if started.elapsed() < PATIENCE {
-            Unreached::Refused(error.to_string())
-        } else {
-            Unreached::Silent(error.to_string())
-        }
+async fn reach(
+    shared: &Shared,
+    endpoint: &Endpoint,
+    target: &Target,
+) -> Result<Established, Unreached> {
+    let patience = shared.config.heartbeat_limit.min(PATIENCE);
+    let dialled = endpoint.dial(&target.addresses, patience).await;
+    let (sender, mut reader) = dialled.map_err(|error| match error {
+        LinkError::NoAnswer(_) => Unreached::Silent(error.to_string()),
+        error => Unreached::Refused(error.to_string()),
     })?;
-    let (sender, mut reader) = open(socket, unbounded());
     let guard = Guard(sender);
     let hello = v1::Hello {
         protocol: PROTOCOL,
@@ -146,7 +161,6 @@ async fn reach(shared: &Shared, target: &Target) -> Result<Established, Unreache
     let greeting = link_frame(&hello.into(), 0);
     let greeted = guard.0.send(greeting);
     greeted.map_err(|error| Unreached::Silent(error.to_string()))?;
-    let patience = shared.config.heartbeat_limit.min(PATIENCE);
     let (received, held) = welcome(&mut reader, target, patience).await?;
     Ok(Established {
         guard,
@@ -196,7 +210,7 @@ async fn welcome(
     }
 }
 
-/// Takes in what the worker says until the link breaks; returns how that was seen.
+/// Takes in what the worker says until the link is lost; returns how that was seen.
 async fn serve(shared: &Shared, worker: WorkerId, link: Established) -> String {
     let Established {
         guard,
@@ -204,28 +218,16 @@ async fn serve(shared: &Shared, worker: WorkerId, link: Established) -> String {
         mut received,
         ..
     } = link;
-    let (beat, limit) = (shared.config.heartbeat, shared.config.heartbeat_limit);
-    let (mut heard, mut next_ping, mut nonce) = (Instant::now(), Instant::now() + beat, 0);
     loop {
-        if !received.is_empty() {
-            heard = Instant::now();
-            if let Err(error) = hand_over(shared, worker, &guard.0, &mut received) {
-                return error;
-            }
+        if !received.is_empty()
+            && let Err(error) = hand_over(shared, worker, &guard.0, &mut received)
+        {
+            return error;
         }
-        match timeout_at(next_ping, reader.read(&mut received)).await {
-            Ok(Ok(true)) => {}
-            Ok(Ok(false)) => return "it closed the link".to_owned(),
-            Ok(Err(error)) => return error.to_string(),
-            Err(_) if heard.elapsed() >= limit => {
-                return format!("it was silent for {:?}", heard.elapsed());
-            }
-            Err(_) => {
-                nonce += 1;
-                // A closed link is noticed by the next read.
-                let _ = guard.0.send(link_frame(&v1::Ping { nonce }.into(), 0));
-                next_ping = Instant::now() + beat.min(limit);
-            }
+        match reader.read(&mut received).await {
+            Ok(true) => {}
+            Ok(false) => return "it closed the link".to_owned(),
+            Err(error) => return error.to_string(),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::{Cluster, config, hang, request, words, work};
 use omniflow_hub::HubConfig;
-use omniflow_link::{Address, LinkConfig, Listener, Message, open};
+use omniflow_link::{Address, Endpoint, LinkConfig, Message};
 use omniflow_wire::v1::{ErrorCode, node_progress, worker_status};
 use omniflow_wire::{LinkMessage, PROTOCOL, v1};
 use prost::Message as _;
@@ -140,11 +140,10 @@ fn mute(cluster: &Cluster, name: &str) -> v1::WorkerInfo {
             .build()
             .unwrap();
         runtime.block_on(async {
-            let listener = Listener::bind(&address.parse::<Address>().unwrap())
-                .await
-                .unwrap();
-            let (sender, mut reader) =
-                open(listener.accept().await.unwrap(), LinkConfig::default());
+            let endpoint = Endpoint::new(LinkConfig::default());
+            let address: Address = address.parse().unwrap();
+            let listener = endpoint.bind(&address).await.unwrap();
+            let (sender, mut reader) = listener.accept().await.unwrap();
             reader.read(&mut Vec::new()).await.unwrap();
             let welcome = v1::Welcome {
                 protocol: PROTOCOL,
@@ -344,9 +343,8 @@ fn a_worker_that_was_to_drain_while_it_could_not_be_reached_is_told_once_it_can(
     cluster.hub.worker_seen(&info.encode_to_vec()).unwrap();
     cluster.hub.drain_worker("late", 0).unwrap();
     let node_config = omniflow_node::NodeConfig {
-        cluster: "test".to_owned(),
         retention_bytes: 1 << 20,
-        heartbeat_limit: Duration::from_secs(10),
+        ..omniflow_node::NodeConfig::new("test")
     };
     let node = omniflow_node::Node::new(&info, &[address.parse().unwrap()], &node_config).unwrap();
     assert!(node.wait_drained(Duration::from_secs(10)));

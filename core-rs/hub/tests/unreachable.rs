@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::{Cluster, config, request, work};
 use omniflow_hub::HubConfig;
-use omniflow_link::{Address, LinkConfig, LinkSender, Listener, Message, open};
+use omniflow_link::{Address, Endpoint, LinkConfig, LinkSender, Message};
 use omniflow_wire::v1::{ErrorCode, worker_status};
 use omniflow_wire::{LinkMessage, PROTOCOL, v1};
 use prost::Message as _;
@@ -66,8 +66,9 @@ async fn live(
     born: &Sender<LinkSender>,
     tell: &Sender<LinkMessage>,
 ) {
-    let listener = Listener::bind(address).await.unwrap();
-    let (link, mut reader) = open(listener.accept().await.unwrap(), LinkConfig::default());
+    let endpoint = Endpoint::new(LinkConfig::default());
+    let listener = endpoint.bind(address).await.unwrap();
+    let (link, mut reader) = listener.accept().await.unwrap();
     let mut received = Vec::new();
     reader.read(&mut received).await.unwrap();
     received.clear();
@@ -78,10 +79,14 @@ async fn live(
     };
     link.send(packed(&welcome.into())).unwrap();
     born.send(link.clone()).unwrap();
+    if !answers {
+        // As good as stopped: not even its link says a word any more.
+        return std::future::pending().await;
+    }
     while reader.read(&mut received).await.unwrap_or(false) {
         for message in received.drain(..) {
             match LinkMessage::decode(message.kind, message.body).unwrap() {
-                LinkMessage::Ping(ping) if answers => {
+                LinkMessage::Ping(ping) => {
                     let pong = v1::Pong { nonce: ping.nonce };
                     let _ = link.send(packed(&pong.into()));
                 }

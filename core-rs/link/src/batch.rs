@@ -49,12 +49,12 @@ impl Batch {
         self.parts.push_back(Part::Copied(start..self.copied.len()));
     }
 
-    pub(crate) fn push(&mut self, bytes: Bytes) {
+    pub(crate) fn push(&mut self, bytes: &Bytes) {
         if bytes.len() < COPY_BELOW {
-            self.push_slice(&bytes);
+            self.push_slice(bytes);
         } else {
             self.length += bytes.len();
-            self.parts.push_back(Part::Shared(bytes));
+            self.parts.push_back(Part::Shared(bytes.clone()));
         }
     }
 

@@ -1,6 +1,7 @@
 //! What can go wrong with a link.
 
 use std::io;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -18,9 +19,40 @@ pub enum LinkError {
     /// Another living process listens there.
     #[error("{0} is in use by another process: stop it, or choose another address")]
     AddressInUse(String),
-    /// None of a peer's addresses answered.
+    /// Nobody listens at any of a peer's addresses.
     #[error("no address of the peer is reachable: {0}")]
     Unreachable(String),
+    /// Somebody may be there, but does not answer: stopped, overloaded, or behind a broken network.
+    #[error("the peer does not answer: {0}")]
+    NoAnswer(String),
+    /// Whoever answered is no peer that this side can talk to.
+    #[error("{peer}: {problem}")]
+    Greeting {
+        /// Its address, or who dialled.
+        peer: String,
+        /// What is wrong.
+        problem: GreetingProblem,
+    },
+    /// A certificate, key or authority of this side that cannot be used.
+    #[error("{file}: {problem}; {cure}")]
+    Certificate {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        problem: String,
+        /// How to mend it.
+        cure: &'static str,
+    },
+    /// The two sides do not trust each other.
+    #[error("{peer}: {problem}; {cure}")]
+    Untrusted {
+        /// Its address, or who dialled.
+        peer: String,
+        /// Which side's certificate is wrong, and how.
+        problem: String,
+        /// How to mend it.
+        cure: &'static str,
+    },
     /// The operating system said no.
     #[error("{doing}: {source}")]
     Io {
@@ -32,9 +64,9 @@ pub enum LinkError {
     /// The peer sent what no link sends.
     #[error("malformed link data: {0}")]
     Malformed(#[from] Malformation),
-    /// The peer went away in the middle of a message.
-    #[error("the link was cut in the middle of a message")]
-    CutShort,
+    /// The connection broke and the link could not be resumed.
+    #[error(transparent)]
+    Lost(#[from] Loss),
     /// A message over the limit, refused before it was sent.
     #[error("a message of {length} bytes is over the link's limit of {limit}")]
     TooLarge {
@@ -62,6 +94,61 @@ impl LinkError {
     }
 }
 
+/// A link that is lost: what was under way may have arrived or not.
+#[derive(Debug, Error, Clone, PartialEq, Eq)]
+#[error("{cause}; {reason}")]
+pub struct Loss {
+    /// How the connection broke.
+    pub cause: String,
+    /// Why the link was not resumed.
+    pub reason: LossReason,
+}
+
+/// Why a link was not resumed.
+#[derive(Debug, Error, Clone, PartialEq, Eq)]
+pub enum LossReason {
+    /// Another incarnation answers there, or the peer gave the link up.
+    #[error("the peer does not know the link any more")]
+    Forgotten,
+    /// Nobody listens there any more, or somebody else.
+    #[error("{0}")]
+    Refused(String),
+    /// It stayed broken.
+    #[error("it did not come back in {0:?}")]
+    NotBack(Duration),
+    /// Nothing came, not even an answer to the question whether the peer is there.
+    #[error("it was silent for {0:?}")]
+    Silent(Duration),
+    /// The peer lacks what this side no longer has, or claims what was never sent.
+    #[error("the peer does not have what it said that it has")]
+    Gap,
+}
+
+/// Why a greeting went wrong.
+#[derive(Debug, Error, Clone, PartialEq, Eq)]
+pub enum GreetingProblem {
+    /// TLS there, none here.
+    #[error(
+        "it speaks TLS and this side does not: give both the same `tls` in their cluster files"
+    )]
+    SpeaksTls,
+    /// Some other program.
+    #[error("it is no peer of a cluster: check the address")]
+    NotAPeer,
+    /// Another version of the link's protocol.
+    #[error("it speaks version {0} of the link protocol: run one version of omniflow everywhere")]
+    Version(u8),
+    /// It hung up.
+    #[error("it closed the connection instead of greeting")]
+    HungUp,
+    /// It connected and then said nothing.
+    #[error("it did not greet in {0:?}")]
+    Slow(Duration),
+    /// It answered with what is no answer, or greeted with what is no greeting.
+    #[error("it greeted out of turn")]
+    OutOfTurn,
+}
+
 /// What was wrong with the bytes of a peer.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
 pub enum Malformation {
@@ -71,7 +158,18 @@ pub enum Malformation {
     /// Bits that this version of the protocol keeps at zero.
     #[error("reserved bits are set")]
     ReservedBits,
-    /// A piece is missing or repeated.
+    /// A word that this version of the protocol does not have.
+    #[error("word {0} is unknown")]
+    UnknownWord(u8),
+    /// The peer claims to have what was never sent.
+    #[error("it claims to have {received} pieces of {sent}")]
+    NeverSent {
+        /// What it claims.
+        received: u64,
+        /// What was sent.
+        sent: u64,
+    },
+    /// A piece is missing.
     #[error("piece {found} where piece {expected} was due")]
     OutOfSequence {
         /// The number that was due.

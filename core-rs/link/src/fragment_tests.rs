@@ -1,14 +1,14 @@
-//! Outbox and reassembly against each other, without sockets.
+//! Outbox and inbound against each other, without sockets.
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 
 use crate::batch::Batch;
 use crate::error::Malformation;
-use crate::header::{HEADER_BYTES, Header, MAX_BODY_BYTES, MAX_PIECE_BYTES};
+use crate::header::{HEADER_BYTES, Header, Heading, MAX_BODY_BYTES, MAX_PIECE_BYTES};
+use crate::inbound::Inbound;
 use crate::message::{Message, Received};
 use crate::outbox::Outbox;
-use crate::reassembly::Reassembly;
 
 fn message(stream: u32, kind: u8, head: usize, body: usize) -> Message {
     Message {
@@ -24,7 +24,7 @@ fn drain(outbox: &mut Outbox, limit: usize) -> BytesMut {
     let mut wire = BytesMut::new();
     while !outbox.is_empty() {
         let mut batch = Batch::default();
-        outbox.fill(&mut batch, limit);
+        outbox.fill(limit, &mut |piece| piece.write(&mut batch));
         while !batch.is_empty() {
             let written: usize = batch
                 .slices()
@@ -43,12 +43,12 @@ fn drain(outbox: &mut Outbox, limit: usize) -> BytesMut {
 fn received(
     wire: &[u8],
     chunk: usize,
-    reassembly: &mut Reassembly,
+    inbound: &mut Inbound,
 ) -> Result<Vec<Received>, Malformation> {
     let (mut buffer, mut messages) = (BytesMut::new(), Vec::new());
     for part in wire.chunks(chunk) {
         buffer.extend_from_slice(part);
-        reassembly.take(&mut buffer, &mut messages)?;
+        inbound.take(&mut buffer, &mut messages)?;
     }
     Ok(messages)
 }
@@ -79,7 +79,7 @@ proptest! {
         sent.iter().cloned().for_each(|m| outbox.push(m));
         let wire = drain(&mut outbox, limit);
         prop_assert_eq!(outbox.queued(), 0);
-        let got = received(&wire, chunk, &mut Reassembly::new(1 << 20)).expect("own bytes are well formed");
+        let got = received(&wire, chunk, &mut Inbound::new(1 << 20)).expect("own bytes are well formed");
         let wanted: Vec<Received> = sent.iter().map(whole).collect();
         prop_assert_eq!(got.len(), wanted.len());
         for stream in 0..5 {
@@ -89,7 +89,7 @@ proptest! {
 
     #[test]
     fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-        let _ = received(&bytes, 7, &mut Reassembly::new(1000));
+        let _ = received(&bytes, 7, &mut Inbound::new(1000));
     }
 
     #[test]
@@ -100,41 +100,59 @@ proptest! {
         let mut wire = drain(&mut outbox, 1 << 20);
         let at = at % wire.len();
         wire[at] = value;
-        let _ = received(&wire, 1 << 16, &mut Reassembly::new(1 << 20));
+        let _ = received(&wire, 1 << 16, &mut Inbound::new(1 << 20));
     }
 }
 
 #[test]
-fn no_piece_is_over_64_kib() {
+fn rule_18_no_piece_is_over_64_kib() {
     let mut outbox = Outbox::default();
     outbox.push(message(1, 1, 30, 500_000));
     let mut wire = drain(&mut outbox, 1 << 20).freeze();
     while let Some(bytes) = wire.first_chunk::<HEADER_BYTES>() {
-        let header = Header::decode(bytes).expect("well formed");
+        let Ok(Heading::Piece(header)) = Heading::decode(bytes) else {
+            panic!("well formed");
+        };
         assert!(header.length + HEADER_BYTES <= MAX_PIECE_BYTES);
         let _ = wire.split_to(header.length + HEADER_BYTES);
     }
 }
 
 #[test]
-fn small_message_does_not_wait_behind_bulk() {
+fn rule_18_a_small_message_does_not_wait_behind_bulk() {
     let mut outbox = Outbox::default();
     outbox.push(message(1, 1, 0, 10 << 20));
     outbox.push(message(2, 2, 0, 10));
     let wire = drain(&mut outbox, 1 << 30);
     let first = &wire[..3 * MAX_PIECE_BYTES];
-    let got = received(first, 1 << 20, &mut Reassembly::new(1 << 30)).expect("well formed");
+    let got = received(first, 1 << 20, &mut Inbound::new(1 << 30)).expect("well formed");
     assert_eq!(got.len(), 1, "the small one is within the first pieces");
 }
 
 #[test]
-fn bulks_take_turns() {
+fn rule_18_a_burst_of_small_messages_does_not_hold_up_bulk() {
+    let mut outbox = Outbox::default();
+    outbox.push(message(1, 1, 0, MAX_BODY_BYTES + 1));
+    (0..10_000).for_each(|_| outbox.push(message(2, 2, 0, 1_000)));
+    let wire = drain(&mut outbox, 1 << 30);
+    let first = &wire[..4 * MAX_PIECE_BYTES];
+    let got = received(first, 1 << 20, &mut Inbound::new(1 << 20)).expect("well formed");
+    assert!(
+        got.iter().any(|message| message.stream == 1),
+        "within the first pieces"
+    );
+}
+
+#[test]
+fn rule_18_bulks_take_turns() {
     let mut outbox = Outbox::default();
     (1..4).for_each(|stream| outbox.push(message(stream, 1, 0, 3 * MAX_BODY_BYTES)));
     let mut wire = drain(&mut outbox, 1 << 30).freeze();
     let mut order = Vec::new();
     while let Some(bytes) = wire.first_chunk::<HEADER_BYTES>() {
-        let header = Header::decode(bytes).expect("well formed");
+        let Ok(Heading::Piece(header)) = Heading::decode(bytes) else {
+            panic!("well formed");
+        };
         order.push(header.stream);
         let _ = wire.split_to(header.length + HEADER_BYTES);
     }
@@ -162,7 +180,7 @@ fn header(sequence: u64, first: bool, last: bool) -> Header {
 fn what_no_link_sends_is_refused() {
     let refused = |pieces: &[Header], limit| {
         let wire: Vec<u8> = pieces.iter().flat_map(|&h| piece(h)).collect();
-        received(&wire, 1 << 20, &mut Reassembly::new(limit)).expect_err("refused")
+        received(&wire, 1 << 20, &mut Inbound::new(limit)).expect_err("refused")
     };
     let first = header(0, true, false);
     assert_eq!(
@@ -198,8 +216,13 @@ fn what_no_link_sends_is_refused() {
     assert_eq!(refused(&many, 99), Malformation::TooManyOpen(16));
     let mut reserved = piece(header(0, true, true)).to_vec();
     reserved[5] |= 0x80;
+    let odd = [&[0, 0, 0, 0, 9, 4][..], &[0; 14]].concat();
     assert_eq!(
-        received(&reserved, 99, &mut Reassembly::new(99)),
+        received(&odd, 99, &mut Inbound::new(99)),
+        Err(Malformation::UnknownWord(9))
+    );
+    assert_eq!(
+        received(&reserved, 99, &mut Inbound::new(99)),
         Err(Malformation::ReservedBits)
     );
     let long = Header {

@@ -1,13 +1,14 @@
-//! The header of a piece: what stands in front of every at most 64 KiB on the wire. All numbers are little-endian.
+//! What stands in front of every at most 64 KiB on the wire: the header of a piece, or a word of the link itself.
+//! All numbers are little-endian.
 //!
-//! | bytes  | field                                                                    |
-//! |--------|--------------------------------------------------------------------------|
-//! | 0..4   | length of the body                                                       |
-//! | 4      | kind of the message                                                      |
-//! | 5      | flags: 1 first piece, 2 last piece; the others are zero                  |
-//! | 6..8   | zero, kept for later use                                                 |
-//! | 8..12  | stream                                                                   |
-//! | 12..20 | sequence number of the piece on this link: what acknowledgement, resume and credits will name |
+//! | bytes  | a piece                                                 | a word                            |
+//! |--------|---------------------------------------------------------|-----------------------------------|
+//! | 0..4   | length of the body                                      | zero                              |
+//! | 4      | kind of the message                                     | 1 received, 2 ask, 3 finish       |
+//! | 5      | flags: 1 first piece of its message, 2 last piece       | flag 4, alone                     |
+//! | 6..8   | zero, kept for later use                                | zero                              |
+//! | 8..12  | stream                                                  | zero                              |
+//! | 12..20 | number of the piece on this link, over all its sockets  | number of a piece, see [`Word`]   |
 
 use crate::error::Malformation;
 
@@ -20,6 +21,11 @@ pub const MAX_BODY_BYTES: usize = MAX_PIECE_BYTES - HEADER_BYTES;
 
 const FIRST: u8 = 1;
 const LAST: u8 = 2;
+const WORD: u8 = 4;
+
+const RECEIVED: u8 = 1;
+const ASK: u8 = 2;
+const FINISH: u8 = 3;
 
 /// A piece's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +44,26 @@ pub struct Header {
     pub sequence: u64,
 }
 
+/// What the two ends of a link tell each other about the link. Words are not numbered and never sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// Every piece below this number has been taken.
+    Received(u64),
+    /// The other side is silent: is it there? Answered with `Received`.
+    Ask,
+    /// Nothing follows; the pieces before this number were all.
+    Finish(u64),
+}
+
+/// One of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heading {
+    /// A body follows.
+    Piece(Header),
+    /// Nothing follows.
+    Word(Word),
+}
+
 impl Header {
     /// The header's bytes.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
@@ -49,8 +75,26 @@ impl Header {
         bytes[12..20].copy_from_slice(&self.sequence.to_le_bytes());
         bytes
     }
+}
 
-    /// The header in `bytes`, checked.
+impl Word {
+    /// The word's bytes.
+    pub fn encode(self) -> [u8; HEADER_BYTES] {
+        let (kind, number) = match self {
+            Self::Received(number) => (RECEIVED, number),
+            Self::Ask => (ASK, 0),
+            Self::Finish(number) => (FINISH, number),
+        };
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[4] = kind;
+        bytes[5] = WORD;
+        bytes[12..20].copy_from_slice(&number.to_le_bytes());
+        bytes
+    }
+}
+
+impl Heading {
+    /// What `bytes` say, checked.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, Malformation> {
         let [
             l0,
@@ -68,19 +112,36 @@ impl Header {
             rest @ ..,
         ] = *bytes;
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        let stream = u32::from_le_bytes([s0, s1, s2, s3]);
+        let sequence = u64::from_le_bytes(rest);
+        if (r0, r1) != (0, 0) {
+            return Err(Malformation::ReservedBits);
+        }
+        if flags == WORD {
+            return word(kind, length, stream, sequence).map(Self::Word);
+        }
+        if flags & !(FIRST | LAST) != 0 {
+            return Err(Malformation::ReservedBits);
+        }
         if length > MAX_BODY_BYTES {
             return Err(Malformation::PieceTooLong(length));
         }
-        if flags & !(FIRST | LAST) != 0 || (r0, r1) != (0, 0) {
-            return Err(Malformation::ReservedBits);
-        }
-        Ok(Self {
+        Ok(Self::Piece(Header {
             length,
             kind,
             first: flags & FIRST != 0,
             last: flags & LAST != 0,
-            stream: u32::from_le_bytes([s0, s1, s2, s3]),
-            sequence: u64::from_le_bytes(rest),
-        })
+            stream,
+            sequence,
+        }))
+    }
+}
+
+fn word(kind: u8, length: usize, stream: u32, number: u64) -> Result<Word, Malformation> {
+    match (kind, length, stream, number) {
+        (RECEIVED, 0, 0, number) => Ok(Word::Received(number)),
+        (ASK, 0, 0, 0) => Ok(Word::Ask),
+        (FINISH, 0, 0, number) => Ok(Word::Finish(number)),
+        _ => Err(Malformation::UnknownWord(kind)),
     }
 }

@@ -2,21 +2,39 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{sleep, timeout};
 
 use crate::address::Address;
-use crate::error::LinkError;
+use crate::endpoint::Endpoint;
+use crate::error::{GreetingProblem, LinkError};
+use crate::reader::LinkReader;
+use crate::sender::LinkSender;
 use crate::socket::Socket;
 
-/// A listening socket. A Unix socket's file is removed when this is dropped.
+/// How long a peer may take to greet.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// When accepting fails (no descriptor left, for instance), it is tried again after this.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Links that were greeted and that nobody has taken.
+const BACKLOG: usize = 64;
+
+type Accepted = Result<(LinkSender, LinkReader), LinkError>;
+
+/// A listening socket. A Unix socket's file is removed when this is dropped; links that it accepted go on, and those of
+/// the endpoint's other listeners can be resumed there.
 #[derive(Debug)]
 pub struct Listener {
-    inner: Inner,
+    accepted: Mutex<mpsc::Receiver<Accepted>>,
     address: Address,
-    /// Of a Unix socket; removed after the socket is closed.
+    task: AbortHandle,
+    /// Of a Unix socket.
     _file: Option<SocketFile>,
 }
 
@@ -24,6 +42,12 @@ pub struct Listener {
 enum Inner {
     Unix(UnixListener),
     Tcp(TcpListener),
+}
+
+/// Accepted, and not secured yet.
+enum Raw {
+    Socket(Socket),
+    Tcp(TcpStream),
 }
 
 /// The file of a Unix socket, as this process made it.
@@ -42,10 +66,15 @@ impl Drop for SocketFile {
     }
 }
 
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
 impl Listener {
-    /// Listens at `address`. The socket file of a dead process is replaced; a living one is `AddressInUse`.
-    pub async fn bind(address: &Address) -> Result<Self, LinkError> {
-        match address {
+    pub(crate) async fn bind(endpoint: Endpoint, address: &Address) -> Result<Self, LinkError> {
+        let (inner, address, file) = match address {
             Address::Unix(path) => {
                 let listener = bind_unix(path)?;
                 let inode = fs::metadata(path)
@@ -55,11 +84,7 @@ impl Listener {
                     path: path.clone(),
                     inode,
                 };
-                Ok(Self {
-                    inner: Inner::Unix(listener),
-                    address: address.clone(),
-                    _file: Some(file),
-                })
+                (Inner::Unix(listener), address.clone(), Some(file))
             }
             Address::Tcp { host, port } => {
                 let listener = TcpListener::bind((host.as_str(), *port))
@@ -69,16 +94,24 @@ impl Listener {
                     .local_addr()
                     .map_err(LinkError::io("asking for the port"))?
                     .port();
-                Ok(Self {
-                    inner: Inner::Tcp(listener),
-                    address: Address::Tcp {
+                (
+                    Inner::Tcp(listener),
+                    Address::Tcp {
                         host: host.clone(),
                         port,
                     },
-                    _file: None,
-                })
+                    None,
+                )
             }
-        }
+        };
+        let (tell, accepted) = mpsc::channel(BACKLOG);
+        let task = tokio::spawn(accept(inner, endpoint, tell)).abort_handle();
+        Ok(Self {
+            accepted: Mutex::new(accepted),
+            address,
+            task,
+            _file: file,
+        })
     }
 
     /// Where it listens, with the real port.
@@ -86,20 +119,76 @@ impl Listener {
         &self.address
     }
 
-    /// The next peer.
-    pub async fn accept(&self) -> Result<Socket, LinkError> {
-        let accepting = LinkError::io("accepting a link");
-        match &self.inner {
-            Inner::Unix(listener) => {
-                let (stream, _) = listener.accept().await.map_err(accepting)?;
-                Ok(Socket::Unix(stream))
+    /// The next link that a peer opens, or why one that tried is refused: what is wrong with one peer says nothing about
+    /// the next.
+    pub async fn accept(&self) -> Result<(LinkSender, LinkReader), LinkError> {
+        let next = self.accepted.lock().await.recv().await;
+        next.unwrap_or(Err(LinkError::Closed))
+    }
+}
+
+/// Greets every peer on its own, so that none waits for a slow one.
+async fn accept(inner: Inner, endpoint: Endpoint, tell: mpsc::Sender<Accepted>) {
+    let mut greetings = JoinSet::new();
+    loop {
+        match inner.accept().await {
+            Ok((raw, peer)) => {
+                let (endpoint, tell) = (endpoint.clone(), tell.clone());
+                greetings.spawn(async move {
+                    if let Some(accepted) = greet(&endpoint, raw, &peer).await.transpose() {
+                        // Nobody takes it when the listener is being dropped.
+                        let _ = tell.send(accepted).await;
+                    }
+                });
             }
-            Inner::Tcp(listener) => {
+            Err(error) => {
+                let _ = tell.send(Err(error)).await;
+                sleep(PAUSE).await;
+            }
+        }
+        while greetings.try_join_next().is_some() {}
+    }
+}
+
+async fn greet(
+    endpoint: &Endpoint,
+    raw: Raw,
+    peer: &str,
+) -> Result<Option<(LinkSender, LinkReader)>, LinkError> {
+    let greeted = timeout(PATIENCE, async {
+        let socket = match (raw, endpoint.tls()) {
+            (Raw::Socket(socket), _) => socket,
+            (Raw::Tcp(stream), Some(tls)) => Socket::Tls(Box::new(tls.accept(stream, peer).await?)),
+            (Raw::Tcp(stream), None) => Socket::Tcp(stream),
+        };
+        endpoint.greet(socket, peer).await
+    });
+    greeted.await.unwrap_or_else(|_| {
+        Err(LinkError::Greeting {
+            peer: peer.to_owned(),
+            problem: GreetingProblem::Slow(PATIENCE),
+        })
+    })
+}
+
+impl Inner {
+    /// The next socket, and who is at its other end, for messages.
+    async fn accept(&self) -> Result<(Raw, String), LinkError> {
+        let accepting = LinkError::io("accepting a link");
+        match self {
+            Self::Unix(listener) => {
                 let (stream, _) = listener.accept().await.map_err(accepting)?;
+                Ok((
+                    Raw::Socket(Socket::Unix(stream)),
+                    "a process on this host".to_owned(),
+                ))
+            }
+            Self::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await.map_err(accepting)?;
                 stream
                     .set_nodelay(true)
                     .map_err(LinkError::io("switching Nagle's algorithm off"))?;
-                Ok(Socket::Tcp(stream))
+                Ok((Raw::Tcp(stream), format!("the peer at {peer}")))
             }
         }
     }
@@ -136,6 +225,5 @@ fn is_stale(path: &Path) -> bool {
 }
 
 fn is_socket(path: &Path) -> bool {
-    use std::os::unix::fs::FileTypeExt;
     fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
 }

@@ -2,6 +2,9 @@
 
 use bytes::Bytes;
 
+use crate::batch::Batch;
+use crate::header::{HEADER_BYTES, Header};
+
 /// A message to send: `head` followed by `body`. The two are apart so that a payload need not be copied behind its head.
 #[derive(Debug, Clone)]
 pub struct Message {
@@ -36,4 +39,25 @@ pub struct Received {
     pub stream: u32,
     /// All of its bytes.
     pub body: Bytes,
+}
+
+/// A message, or a part of one, as it goes over the wire.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) header: Header,
+    pub(crate) head: Bytes,
+    pub(crate) body: Bytes,
+}
+
+impl Piece {
+    /// Bytes on the wire.
+    pub(crate) fn wire_bytes(&self) -> usize {
+        HEADER_BYTES + self.header.length
+    }
+
+    pub(crate) fn write(&self, batch: &mut Batch) {
+        batch.push_slice(&self.header.encode());
+        batch.push(&self.head);
+        batch.push(&self.body);
+    }
 }

@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use crate::batch::Batch;
 use crate::header::{HEADER_BYTES, Header, MAX_BODY_BYTES};
-use crate::message::Message;
+use crate::message::{Message, Piece};
 
 /// How many messages a side may have unfinished at once; bounds what the other side has to hold.
 pub(crate) const MAX_OPEN: usize = 16;
@@ -19,7 +18,7 @@ struct Bulk {
     behind: VecDeque<Message>,
 }
 
-/// The queue of one link. Pure: bytes go to a [`Batch`].
+/// The queue of one link.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     fresh: VecDeque<Message>,
@@ -35,6 +34,11 @@ impl Outbox {
         self.queued
     }
 
+    /// The number of the next piece.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.fresh.is_empty() && self.open.is_empty() && self.waiting.is_empty()
     }
@@ -44,46 +48,54 @@ impl Outbox {
         self.fresh.push_back(message);
     }
 
-    /// Moves about `limit` bytes to `batch`, and at least one piece when there is one.
+    /// Hands about `limit` bytes to `sink`, piece by piece, and at least one piece when there is one.
     ///
     /// A round takes a piece of each open bulk and then as many bytes of small messages: neither side starves.
-    pub(crate) fn fill(&mut self, batch: &mut Batch, limit: usize) {
-        while batch.len() < limit && !self.is_empty() {
-            self.fill_fresh(batch);
-            self.fill_bulk(batch, limit);
+    pub(crate) fn fill(&mut self, limit: usize, sink: &mut impl FnMut(Piece)) {
+        let mut filled = 0;
+        while filled < limit && !self.is_empty() {
+            filled += self.fill_fresh(sink);
+            filled += self.fill_bulk(limit.saturating_sub(filled), sink);
         }
     }
 
-    fn fill_fresh(&mut self, batch: &mut Batch) {
-        let until = batch.len() + MAX_BODY_BYTES;
-        while batch.len() < until {
+    fn fill_fresh(&mut self, sink: &mut impl FnMut(Piece)) -> usize {
+        let mut filled = 0;
+        while filled < MAX_BODY_BYTES {
             let Some(message) = self.fresh.pop_front() else {
-                return;
+                break;
             };
             if let Some(bulk) = self.bulk_of(message.stream) {
                 bulk.behind.push_back(message);
             } else if message.len() > MAX_BODY_BYTES {
                 self.begin(message);
             } else {
-                self.write_whole(message, batch);
+                filled += cost(&message);
+                sink(self.whole(message));
             }
         }
+        filled
     }
 
-    fn fill_bulk(&mut self, batch: &mut Batch, limit: usize) {
+    fn fill_bulk(&mut self, limit: usize, sink: &mut impl FnMut(Piece)) -> usize {
+        let mut filled = 0;
         for _ in 0..self.open.len() {
-            if batch.len() >= limit {
-                return;
+            if filled >= limit {
+                break;
             }
             let Some(mut bulk) = self.open.pop_front() else {
-                return;
+                break;
             };
-            if self.write_piece(&mut bulk, batch) {
+            let piece = self.next_piece(&mut bulk);
+            filled += piece.wire_bytes();
+            if piece.header.last {
                 self.finish(bulk);
             } else {
                 self.open.push_back(bulk);
             }
+            sink(piece);
         }
+        filled
     }
 
     fn bulk_of(&mut self, stream: u32) -> Option<&mut Bulk> {
@@ -127,16 +139,16 @@ impl Outbox {
         }
     }
 
-    fn write_whole(&mut self, message: Message, batch: &mut Batch) {
+    fn whole(&mut self, message: Message) -> Piece {
         self.queued -= cost(&message);
-        let header = self.header(&message, message.len(), true, true);
-        batch.push_slice(&header.encode());
-        batch.push(message.head);
-        batch.push(message.body);
+        Piece {
+            header: self.header(&message, message.len(), true, true),
+            head: message.head,
+            body: message.body,
+        }
     }
 
-    /// Writes one piece; true when it was the last.
-    fn write_piece(&mut self, bulk: &mut Bulk, batch: &mut Batch) -> bool {
+    fn next_piece(&mut self, bulk: &mut Bulk) -> Piece {
         let length = bulk.message.len().min(MAX_BODY_BYTES);
         let head = take(&mut bulk.message.head, length);
         let body = take(&mut bulk.message.body, length - head.len());
@@ -144,10 +156,7 @@ impl Outbox {
         let header = self.header(&bulk.message, length, !bulk.begun, last);
         bulk.begun = true;
         self.queued -= length + if last { HEADER_BYTES } else { 0 };
-        batch.push_slice(&header.encode());
-        batch.push(head);
-        batch.push(body);
-        last
+        Piece { header, head, body }
     }
 }
 

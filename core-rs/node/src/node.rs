@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use omniflow_link::{Address, LinkConfig};
+use omniflow_link::{Address, Endpoint, LinkConfig, Tls};
 use omniflow_wire::v1;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -25,6 +25,41 @@ pub struct NodeConfig {
     pub retention_bytes: usize,
     /// A peer that is silent for longer is gone.
     pub heartbeat_limit: Duration,
+    /// How long a link outlives its connection.
+    pub reconnect: Duration,
+    /// This worker's certificate, for links over TCP; none: they are plain.
+    pub tls: Option<Tls>,
+}
+
+/// A silent peer is asked so many times in the limit whether it is there.
+const QUESTIONS: u32 = 4;
+
+impl NodeConfig {
+    /// The defaults.
+    pub fn new(cluster: impl Into<String>) -> Self {
+        Self {
+            cluster: cluster.into(),
+            retention_bytes: 256 << 20,
+            heartbeat_limit: Duration::from_secs(10),
+            reconnect: Duration::from_secs(2),
+            tls: None,
+        }
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        let links = LinkConfig {
+            // What waits is retained too, and may wait twice after a resend.
+            max_queued_bytes: self.retention_bytes.saturating_mul(4).max(64 << 20),
+            heartbeat: self.heartbeat_limit / QUESTIONS,
+            heartbeat_limit: self.heartbeat_limit,
+            resume_within: self.reconnect,
+            ..LinkConfig::default()
+        };
+        match &self.tls {
+            Some(tls) => Endpoint::secured(links, tls.clone()),
+            None => Endpoint::new(links),
+        }
+    }
 }
 
 /// Links, resolvers and ready queues of one worker. Listens once made.
@@ -67,14 +102,8 @@ impl Node {
             queues,
             config.retention_bytes,
         );
-        let link_config = LinkConfig {
-            // What waits is retained too, and may wait twice after a resend.
-            max_queued_bytes: config.retention_bytes.saturating_mul(4).max(64 << 20),
-            ..LinkConfig::default()
-        };
         let (dial, dials) = unbounded_channel();
-        let limit = config.heartbeat_limit;
-        let shared = Arc::new(Shared::new(core, identity, link_config, limit, dial));
+        let shared = Arc::new(Shared::new(core, identity, config.endpoint(), dial));
         let (thread, addresses) = io::start(Arc::clone(&shared), dials, listen)?;
         Ok(Self {
             shared,

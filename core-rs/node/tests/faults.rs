@@ -5,7 +5,7 @@
 mod support;
 
 use bytes::Bytes;
-use omniflow_link::{LinkConfig, Message, dial, open};
+use omniflow_link::{Endpoint, LinkConfig, Message};
 use omniflow_node::NodeError;
 use omniflow_wire::v1::node_progress::State;
 use omniflow_wire::{LinkMessage, v1};
@@ -234,8 +234,9 @@ async fn a_malformed_message_ends_its_own_link_only() {
     let mut scheduler = Scheduler::lead(&one, &[&one.peer], chain(false)).await;
     let addresses = [one.node.addresses()[0].parse().expect("an address")];
     for (kind, body) in [(200, &b"what"[..]), (LinkMessage::FRAME, b"\xff\xff\xff")] {
-        let socket = dial(&addresses, PATIENCE).await.expect("reachable");
-        let (link, mut reader) = open(socket, LinkConfig::default());
+        let endpoint = Endpoint::new(LinkConfig::default());
+        let dialled = endpoint.dial(&addresses, PATIENCE).await;
+        let (link, mut reader) = dialled.expect("reachable");
         let hello = LinkMessage::from(v1::Hello {
             protocol: omniflow_wire::PROTOCOL,
             cluster: "test".into(),

@@ -31,6 +31,7 @@ exceptions! {
     CorruptState(CoreError): "`check()` found a broken invariant: a bug of the core.";
     WireError(CoreError): "Bytes that are not the message they should be.";
 
+    CertificateUnusable(CoreError): "A certificate, key or authority that cannot be read or does not fit.";
     AddressInUse(CoreError): "Another living process listens at the address.";
     Closed(CoreError): "The object was closed: nothing comes from it any more.";
     Cancelled(CoreError): "The activation must stop: its job ended, or another attempt replaced it.";
@@ -150,6 +151,7 @@ pub fn link(error: LinkError) -> PyErr {
     let message = error.to_string();
     match error {
         LinkError::BadAddress { .. } => InvalidArgument::new_err(message),
+        LinkError::Certificate { .. } => CertificateUnusable::new_err(message),
         LinkError::AddressInUse(_) => AddressInUse::new_err(message),
         _ => CoreError::new_err(message),
     }

@@ -9,6 +9,7 @@ mod key_chain;
 mod node;
 mod pages;
 mod prefix;
+mod tls;
 
 use pyo3::prelude::*;
 

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
-use crate::errors;
+use crate::{errors, tls};
 
 /// Adds the classes to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -38,7 +38,17 @@ struct Node(CoreNode);
 #[pymethods]
 impl Node {
     #[new]
-    #[pyo3(signature = (info, listen, *, cluster, retention_bytes = 268_435_456, heartbeat_limit_ms = 10_000))]
+    #[pyo3(signature = (
+        info,
+        listen,
+        *,
+        cluster,
+        retention_bytes = 268_435_456,
+        heartbeat_limit_ms = 10_000,
+        reconnect_ms = 2_000,
+        tls = None,
+    ))]
+    #[allow(clippy::too_many_arguments)] // Keyword arguments of the Python class.
     fn new(
         py: Python<'_>,
         info: &[u8],
@@ -46,6 +56,8 @@ impl Node {
         cluster: String,
         retention_bytes: usize,
         heartbeat_limit_ms: u64,
+        reconnect_ms: u64,
+        tls: Option<tls::Files>,
     ) -> PyResult<Self> {
         let info =
             v1::WorkerInfo::decode(info).map_err(|error| errors::wire("WorkerInfo", &error))?;
@@ -55,6 +67,8 @@ impl Node {
             cluster,
             retention_bytes,
             heartbeat_limit: Duration::from_millis(heartbeat_limit_ms),
+            reconnect: Duration::from_millis(reconnect_ms),
+            tls: tls::load(tls)?,
         };
         py.detach(|| CoreNode::new(&info, &listen, &config))
             .map(Self)

@@ -1,9 +1,8 @@
 //! Links that others dial: the scheduler's, and those of workers that produce for nodes here.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use omniflow_link::{LinkReader, LinkSender, Received, Socket, open};
+use omniflow_link::{LinkReader, LinkSender, Received};
 use omniflow_wire::{LinkMessage, v1};
 use tokio::time::timeout;
 
@@ -19,9 +18,8 @@ enum From {
     Peer,
 }
 
-/// Serves one accepted socket until it ends.
-pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket) {
-    let (link, mut reader) = open(socket, shared.link_config);
+/// Serves one accepted link until it ends. While its connection is broken it waits, for as long as the link may.
+pub(crate) async fn serve(shared: Arc<Shared>, link: LinkSender, mut reader: LinkReader) {
     let mut messages = Vec::new();
     let hello = match handshake::first(&mut reader, &mut messages).await {
         Ok(LinkMessage::Hello(hello)) => hello,
@@ -55,7 +53,7 @@ async fn refuse(shared: &Shared, link: &LinkSender, error: v1::Error) {
     let _ = timeout(PATIENCE, link.ended()).await;
 }
 
-/// Reads until the link ends, is silent for too long, or brings what it must not.
+/// Reads until the link ends, or brings what it must not.
 async fn read(
     shared: &Shared,
     from: From,
@@ -67,11 +65,10 @@ async fn read(
         if handle(shared, from, link, &mut messages).is_err() {
             return link.abort();
         }
-        let silence: Duration = shared.heartbeat_limit;
-        match timeout(silence, reader.read(&mut messages)).await {
-            Ok(Ok(true)) => {}
-            Ok(Ok(false)) => return,
-            Ok(Err(_)) | Err(_) => return link.abort(),
+        match reader.read(&mut messages).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(_) => return link.abort(),
         }
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use omniflow_link::{LinkReader, LinkSender, Received, dial, open};
+use omniflow_link::{LinkReader, LinkSender, Received};
 use omniflow_wire::{LinkMessage, v1};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::ids::PeerIx;
 use crate::io::handshake::{self, PATIENCE};
@@ -23,7 +23,7 @@ pub(crate) async fn keep(shared: Arc<Shared>, peer: PeerIx) {
         match connect(&shared, peer).await {
             Ok((link, mut reader)) => {
                 shared.peer_up(peer, &link);
-                attend(&shared, &link, &mut reader).await;
+                attend(&mut reader).await;
                 link.abort();
                 // It begins only now: a peer that has just died is the scheduler's to notice first.
                 trouble = Trouble::default();
@@ -75,10 +75,8 @@ impl Trouble {
 
 async fn connect(shared: &Shared, peer: PeerIx) -> Result<(LinkSender, LinkReader), String> {
     let (name, incarnation, addresses) = shared.core.lock().peer(peer);
-    let socket = dial(&addresses, PATIENCE)
-        .await
-        .map_err(|error| format!("worker {name}: {error}"))?;
-    let (link, mut reader) = open(socket, shared.link_config);
+    let dialled = shared.endpoint.dial(&addresses, PATIENCE).await;
+    let (link, mut reader) = dialled.map_err(|error| format!("worker {name}: {error}"))?;
     let hello = LinkMessage::from(shared.identity.hello(&name, &incarnation));
     let _ = link.send(packed(&hello));
     let refused = match handshake::first(&mut reader, &mut Vec::new()).await {
@@ -91,25 +89,11 @@ async fn connect(shared: &Shared, peer: PeerIx) -> Result<(LinkSender, LinkReade
     Err(format!("worker {name}: {refused}"))
 }
 
-/// Reads what the peer answers, and asks whether it is there when it is silent.
-async fn attend(shared: &Shared, link: &LinkSender, reader: &mut LinkReader) {
+/// Reads until the link is lost. A connection that breaks and comes back in time is not noticed here.
+async fn attend(reader: &mut LinkReader) {
     let mut messages: Vec<Received> = Vec::new();
-    let mut heard = Instant::now();
-    let mut nonce = 0;
-    loop {
-        match timeout(shared.heartbeat_limit / 4, reader.read(&mut messages)).await {
-            Ok(Ok(true)) => heard = Instant::now(),
-            Ok(Ok(false) | Err(_)) => return,
-            Err(_) if heard.elapsed() >= shared.heartbeat_limit => return,
-            Err(_) => {
-                nonce += 1;
-                let ping = LinkMessage::from(v1::Ping { nonce });
-                if link.send(packed(&ping)).is_err() {
-                    return;
-                }
-            }
-        }
-        // Consumers have nothing to say yet but Pong.
+    while let Ok(true) = reader.read(&mut messages).await {
+        // Consumers have nothing to say yet.
         messages.clear();
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use omniflow_link::{
-    Address, LinkConfig, LinkReader, LinkSender, Listener, Message, Received, dial, open,
+    Address, Endpoint, LinkConfig, LinkReader, LinkSender, Listener, Message, Received,
 };
 use omniflow_node::{ActivationHandle, Node, NodeConfig, Ready};
 use omniflow_wire::v1;
@@ -46,9 +46,9 @@ pub fn worker(id: u32, retention_bytes: usize) -> Worker {
         "tcp:127.0.0.1:0".parse().expect("an address"),
     ];
     let config = NodeConfig {
-        cluster: "test".into(),
         retention_bytes,
         heartbeat_limit: PATIENCE,
+        ..NodeConfig::new("test")
     };
     let node = Node::new(&info, &listen, &config).expect("starts");
     let peer = v1::Peer {
@@ -133,8 +133,9 @@ impl Scheduler {
             .iter()
             .map(|text| text.parse().expect("an address"))
             .collect();
-        let socket = dial(&addresses, PATIENCE).await.expect("reachable");
-        let (link, reader) = open(socket, LinkConfig::default());
+        let endpoint = Endpoint::new(LinkConfig::default());
+        let dialled = endpoint.dial(&addresses, PATIENCE).await;
+        let (link, reader) = dialled.expect("reachable");
         let scheduler = Self {
             link,
             reader,
@@ -342,6 +343,7 @@ impl Bridge {
 /// Listens where a peer is said to be, and says nothing.
 pub async fn deaf(folder: &TempDir) -> (Listener, String) {
     let address = Address::Unix(folder.path().join("deaf.sock"));
-    let listener = Listener::bind(&address).await.expect("binds");
+    let endpoint = Endpoint::new(LinkConfig::default());
+    let listener = endpoint.bind(&address).await.expect("binds");
     (listener, address.to_string())
 }

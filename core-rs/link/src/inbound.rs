@@ -1,9 +1,9 @@
-//! From bytes to messages: pure, and suspicious of every byte.
+//! One direction of a link as its receiver sees it: from bytes to messages and words. Pure, and suspicious of every byte.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::error::Malformation;
-use crate::header::{HEADER_BYTES, Header};
+use crate::header::{HEADER_BYTES, Header, Heading, Word};
 use crate::message::Received;
 use crate::outbox::MAX_OPEN;
 
@@ -17,15 +17,39 @@ struct Open {
     body: BytesMut,
 }
 
-/// Puts the messages of one link together.
+/// What the peer said about the link itself, and how much came.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Heard {
+    /// It has every piece below this.
+    pub(crate) received: Option<u64>,
+    /// It wants to hear something.
+    pub(crate) asked: bool,
+    /// Nothing follows.
+    pub(crate) finished: bool,
+    /// Bytes of pieces that were new.
+    pub(crate) bytes: usize,
+}
+
+impl Heard {
+    /// A peer that asks and does not answer is not known to read: that it asks is no sign of life.
+    pub(crate) fn is_mere_question(&self) -> bool {
+        let question = Self {
+            asked: true,
+            ..Self::default()
+        };
+        *self == question
+    }
+}
+
+/// Puts the messages of one link together, over all its sockets.
 #[derive(Debug)]
-pub(crate) struct Reassembly {
+pub(crate) struct Inbound {
     open: Vec<Open>,
     expected: u64,
     max_message_bytes: usize,
 }
 
-impl Reassembly {
+impl Inbound {
     pub(crate) fn new(max_message_bytes: usize) -> Self {
         Self {
             open: Vec::new(),
@@ -34,33 +58,69 @@ impl Reassembly {
         }
     }
 
+    /// The number of the next piece: all before it have been taken.
+    pub(crate) fn expected(&self) -> u64 {
+        self.expected
+    }
+
     /// Whether a message has begun and not ended.
     pub(crate) fn is_midway(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// Moves every message that `buffer` completes to `messages`; an unfinished piece stays in `buffer`.
+    /// Moves every message that `buffer` completes to `messages`; an unfinished piece stays in `buffer`. A piece that came
+    /// before is dropped: a peer sends again what it cannot know to have arrived.
     pub(crate) fn take(
         &mut self,
         buffer: &mut BytesMut,
         messages: &mut Vec<Received>,
-    ) -> Result<(), Malformation> {
+    ) -> Result<Heard, Malformation> {
+        let mut heard = Heard::default();
         while let Some(bytes) = buffer.first_chunk::<HEADER_BYTES>() {
-            let header = Header::decode(bytes)?;
+            let header = match Heading::decode(bytes)? {
+                Heading::Piece(header) => header,
+                Heading::Word(word) => {
+                    buffer.advance(HEADER_BYTES);
+                    self.word(word, &mut heard)?;
+                    continue;
+                }
+            };
             if buffer.len() < HEADER_BYTES + header.length {
-                return Ok(());
+                break;
             }
-            if header.sequence != self.expected {
-                return Err(Malformation::OutOfSequence {
-                    expected: self.expected,
-                    found: header.sequence,
-                });
-            }
-            self.expected += 1;
             buffer.advance(HEADER_BYTES);
+            if header.sequence < self.expected {
+                buffer.advance(header.length);
+                continue;
+            }
+            self.check_turn(header.sequence)?;
+            self.expected += 1;
+            heard.bytes += HEADER_BYTES + header.length;
             self.piece(header, buffer, messages)?;
         }
+        Ok(heard)
+    }
+
+    fn word(&self, word: Word, heard: &mut Heard) -> Result<(), Malformation> {
+        match word {
+            Word::Received(next) => heard.received = heard.received.max(Some(next)),
+            Word::Ask => heard.asked = true,
+            Word::Finish(next) => {
+                self.check_turn(next)?;
+                heard.finished = true;
+            }
+        }
         Ok(())
+    }
+
+    fn check_turn(&self, found: u64) -> Result<(), Malformation> {
+        if found == self.expected {
+            return Ok(());
+        }
+        Err(Malformation::OutOfSequence {
+            expected: self.expected,
+            found,
+        })
     }
 
     fn piece(

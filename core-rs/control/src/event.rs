@@ -8,6 +8,7 @@ use omniflow_placement::WorkerId;
 use crate::fault::Fault;
 use crate::ids::{ClientId, FlowId, JobId, Micros};
 use crate::report::Attempt;
+use crate::traffic::Traffic;
 
 /// Everything that changes the job table.
 #[derive(Clone, Debug)]
@@ -199,7 +200,8 @@ pub struct RestoredEnd {
 /// What became of an activation.
 ///
 /// Its key has the rounds of loops in it; the bind that it is about is that of the key without them. A control node reports
-/// only that it has failed, from where it runs, and the job fails with that.
+/// only that it has failed, from where it runs, and the job fails with that. A worker that has not kept what a new attempt
+/// has to read again says that this attempt has failed as `NotReplayable`, wherever it runs: the job starts over.
 #[derive(Clone, Debug)]
 pub struct NodeUpdate {
     /// Who says so.
@@ -220,6 +222,8 @@ pub struct NodeUpdate {
     pub features: Vec<(String, f64)>,
     /// With `Failed`: why.
     pub fault: Option<Box<Fault>>,
+    /// With `Done` and `Failed`: what went over its ports.
+    pub traffic: Option<Box<Traffic>>,
 }
 
 /// How far an activation got.

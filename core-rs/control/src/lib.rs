@@ -7,6 +7,7 @@
 //! - `admission`: why a job is taken or refused. `binding`: why a node went to a worker. `telling`: who hears of it.
 //! - `wanted`: binds that are asked for while a job runs. `scopes`: fan-outs and loops that end.
 //! - `progress`: what events of activations and results change. `ending`: what happens when a job is over.
+//! - `report` with `traffic`: what is told of a job's attempts.
 //! - `clients`: to whom a job belongs, and what becomes of it when they go.
 //! - `recovery`: what happens when a worker dies; `rerun`: what runs again then. `restoring`: jobs of an earlier life of the scheduler.
 //! - `deadlines`: what happens as time passes.
@@ -35,6 +36,7 @@ mod slot;
 mod slots;
 mod table;
 mod telling;
+mod traffic;
 mod wanted;
 
 pub use effect::{Bind, Effect};
@@ -46,3 +48,4 @@ pub use job::{Job, Outcome};
 pub use report::{Attempt, KEPT_ATTEMPTS};
 pub use restoring::NOBODY;
 pub use table::{Control, Counters, Limits};
+pub use traffic::{PortTraffic, Traffic};

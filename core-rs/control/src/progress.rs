@@ -7,7 +7,7 @@ use omniflow_placement::WorkerId;
 
 use crate::effect::Effect;
 use crate::event::{NodeState, NodeUpdate};
-use crate::fault::Fault;
+use crate::fault::{Code, Fault};
 use crate::ids::{JobId, Micros};
 use crate::job::{Job, Outcome};
 use crate::plan::PlannedNode;
@@ -28,17 +28,23 @@ impl Control {
         let Some(job) = self.jobs.get_mut(&update.job) else {
             return;
         };
+        if job.outcome.is_ended() {
+            return job.late_update(&mut update);
+        }
         let plan = &self.plans[job.flow.0 as usize];
         let (node, flow) = (update.node as usize, job.flow);
-        let Some(planned) = plan.nodes.get(node).filter(|_| !job.outcome.is_ended()) else {
+        let Some(planned) = plan.nodes.get(node) else {
             return;
         };
-        let Some(role) = planned.role else {
-            return self.control_node_failed(update, now, effects);
-        };
         let bind = plan.bind_key(node, &update.key);
+        let Some(role) = planned.role.filter(|_| bind.depth() == planned.depth) else {
+            return self.failed_at_its_side(update, now, effects);
+        };
         let (worker, epoch) = (update.worker, update.epoch);
         let current = job.slots.get(node, &bind);
+        if update.cannot_read_again() && current.is_some_and(|slot| slot.epoch == epoch) {
+            return self.cannot_read_again(update, now, effects);
+        }
         if !current.is_some_and(|slot| slot.is_at(worker) && slot.epoch == epoch) {
             return;
         }
@@ -89,8 +95,9 @@ impl Control {
         }
     }
 
-    /// A control node says nothing else. It is stale unless it comes from where the node's home is bound.
-    fn control_node_failed(&mut self, update: NodeUpdate, now: Micros, effects: &mut Vec<Effect>) {
+    /// A control node has failed, or what is for all keys of a node is wrong. It is stale unless it comes from where the
+    /// node's home is bound.
+    fn failed_at_its_side(&mut self, update: NodeUpdate, now: Micros, effects: &mut Vec<Effect>) {
         let Some(job) = self.jobs.get(&update.job) else {
             return;
         };
@@ -194,6 +201,16 @@ impl Control {
     }
 }
 
+impl NodeUpdate {
+    fn cannot_read_again(&self) -> bool {
+        let fault = self
+            .fault
+            .as_ref()
+            .filter(|_| self.state == NodeState::Failed);
+        fault.is_some_and(|fault| fault.code == Code::NotReplayable)
+    }
+}
+
 impl Job {
     /// The entry of a round in the report; a new one when it begins. None: there is no room for it.
     fn round(
@@ -235,6 +252,22 @@ impl Job {
         let entry = self.list(attempt, false);
         self.slots.get_mut(node, bind)?.set_entry(entry);
         entry
+    }
+
+    /// A job ends with its last result, and its workers report on links of their own: what comes later changes nothing
+    /// any more, but belongs into the report for whoever looks at it then.
+    fn late_update(&mut self, update: &mut NodeUpdate) {
+        let arrived = self.arrived;
+        let oldest = self.attempts.len().saturating_sub(LOOK_BACK);
+        let attempt = self.attempts[oldest..].iter_mut().find(|attempt| {
+            attempt.node == update.node
+                && attempt.epoch == update.epoch
+                && attempt.worker == update.worker
+                && attempt.key == update.key
+        });
+        if let Some(attempt) = attempt {
+            attempt.advance(update, arrived);
+        }
     }
 
     /// Takes over how far an activation is. Whether its bind counts no longer by that; none: that was known.

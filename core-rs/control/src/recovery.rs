@@ -7,12 +7,12 @@ use omniflow_flow::Key;
 use omniflow_placement::WorkerId;
 
 use crate::effect::Effect;
-use crate::event::NodeState;
+use crate::event::{NodeState, NodeUpdate};
 use crate::fault::Fault;
 use crate::ids::{JobId, Micros};
 use crate::job::{Job, Outcome};
 use crate::plan::Plan;
-use crate::rerun::{At, Rerun, rerun};
+use crate::rerun::{At, Rerun, rerun, shown_by_chance};
 use crate::slot::{Slot, Stand};
 use crate::table::Control;
 
@@ -147,6 +147,36 @@ impl Control {
                 self.policy.ended(role, worker, crate::binding::WORK);
             }
         }
+    }
+
+    /// A worker that lives has not kept what a new attempt has to read again, and says so.
+    pub(crate) fn cannot_read_again(
+        &mut self,
+        update: NodeUpdate,
+        now: Micros,
+        effects: &mut Vec<Effect>,
+    ) {
+        let (Some(job), Some(view)) = (self.jobs.get(&update.job), self.fleet.get(update.worker))
+        else {
+            return;
+        };
+        let plan = &self.plans[job.flow.0 as usize];
+        if matches!(job.outcome, Outcome::Settling) {
+            return;
+        }
+        let name = view.name.clone();
+        let spent = job.restarts + 1 >= self.limits.max_attempts.max(1);
+        if spent || shown_by_chance(job, plan).is_some() {
+            let node = plan.name(update.node as usize);
+            let fault = Fault::role_failed(update.fault, node, &name);
+            self.fail(update.job, fault, now, effects);
+            return;
+        }
+        let death = Death {
+            name: &name,
+            cause: "it has not kept what a new attempt has to read again",
+        };
+        self.start_over(update.job, &death, now, effects);
     }
 
     /// The job runs again from its inputs, as one of an earlier life does.

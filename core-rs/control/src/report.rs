@@ -7,6 +7,7 @@ use omniflow_placement::WorkerId;
 
 use crate::event::{NodeState, NodeUpdate};
 use crate::ids::Micros;
+use crate::traffic::Traffic;
 
 /// How many attempts a job's report keeps, before those of activations in fan-outs and loops are only counted.
 pub const KEPT_ATTEMPTS: usize = 4_096;
@@ -38,6 +39,8 @@ pub struct Attempt {
     pub ended_us: u64,
     /// The role's work features.
     pub features: Vec<(String, f64)>,
+    /// What went over its ports, once it has ended.
+    pub traffic: Option<Box<Traffic>>,
 }
 
 impl Attempt {
@@ -63,6 +66,7 @@ impl Attempt {
             first_frame_us: 0,
             ended_us: 0,
             features: Vec::new(),
+            traffic: None,
         }
     }
 
@@ -86,6 +90,9 @@ impl Attempt {
         self.state = self.state.max(update.state);
         if !update.features.is_empty() {
             self.features = std::mem::take(&mut update.features);
+        }
+        if let Some(traffic) = update.traffic.take() {
+            self.traffic = Some(traffic.since(arrived));
         }
         true
     }
@@ -134,6 +141,7 @@ mod tests {
             at: Micros(at),
             features: Vec::new(),
             fault: None,
+            traffic: None,
         }
     }
 
@@ -153,6 +161,7 @@ mod tests {
             first_frame_us: 0,
             ended_us: 0,
             features: Vec::new(),
+            traffic: None,
         };
         // The first message took long, so its step seems later than the one after it.
         assert!(attempt.advance(&mut update(NodeState::Queued, 1_040), arrived));

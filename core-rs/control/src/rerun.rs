@@ -6,7 +6,7 @@
 //! from a node that is not deterministic, or reads what is new: then all that may have read it runs again too, or, when some
 //! of that is with the client, the job cannot go on.
 //!
-//! Control nodes live and die with the node at whose side they run. Of a scope that has ended, the frames inside are gone,
+//! Control nodes live and die with the node at whose side they run. When that is a loop, it runs all its rounds again. Of a scope that has ended, the frames inside are gone,
 //! while what has left it is kept by the workers that made it. So whoever has read from it can read again as long as those
 //! live; whoever needs more than that needs the whole job again, from its inputs. The same holds for a scope in a loop of
 //! which a round is over.
@@ -18,7 +18,7 @@ use omniflow_flow::Key;
 use crate::event::NodeState;
 use crate::fleet::Fleet;
 use crate::job::Job;
-use crate::plan::{Link, Plan};
+use crate::plan::{Link, Plan, PlannedNode};
 use crate::slot::{Slot, Stand};
 
 /// A bind: the node, and the key.
@@ -59,8 +59,8 @@ pub(crate) fn rerun(job: &Job, plan: &Plan, fleet: &Fleet) -> Rerun {
         }
     }
     if search.everything || search.reads_what_is_gone() {
-        return match search.shown_by_chance() {
-            Some(node) => Rerun::Never(node),
+        return match shown_by_chance(job, plan) {
+            Some(node) => Rerun::Never((node, Key::ROOT)),
             None => Rerun::Everything,
         };
     }
@@ -113,8 +113,30 @@ impl Search<'_> {
                 }
                 !needed
             });
+            self.add_rounds();
             if self.again.len() == before {
                 return;
+            }
+        }
+    }
+
+    /// A loop that is lost begins again with its first round, of which the others have let go: they begin again, too.
+    fn add_rounds(&mut self) {
+        let (job, plan) = (self.job, self.plan);
+        for (node, key) in self.again.clone() {
+            let began = |slot: &Slot| slot.epoch > job.floor;
+            if !job.slots.get(node, &key).is_some_and(began) {
+                continue;
+            }
+            let scopes = plan.nodes[node].closes.iter();
+            let scopes = scopes.map(|scope| &plan.scopes[*scope as usize]);
+            let loops = scopes.filter(|scope| scope.is_loop);
+            for inside in loops.flat_map(|scope| &scope.inside) {
+                let inside = *inside as usize;
+                let bound = job.slots.under(inside, &key);
+                let bound = bound.filter(|(_, slot)| slot.is_placed());
+                self.again
+                    .extend(bound.map(|(key, _)| (inside, key.clone())));
             }
         }
     }
@@ -217,13 +239,12 @@ impl Search<'_> {
             gone || self.job.has_turned(planned, key)
         })
     }
+}
 
-    /// A node that is not deterministic, when the client has anything of the job.
-    fn shown_by_chance(&self) -> Option<At> {
-        let shown = self.job.first_frame.is_some() || self.job.open_results.contains(&false);
-        let nodes = self.plan.nodes.iter();
-        let chance = |node: &crate::plan::PlannedNode| node.role.is_some() && !node.deterministic;
-        let node = nodes.enumerate().find(|(_, node)| chance(node));
-        node.filter(|_| shown).map(|(node, _)| (node, Key::ROOT))
-    }
+/// A node that is not deterministic, when the client has anything of the job.
+pub(crate) fn shown_by_chance(job: &Job, plan: &Plan) -> Option<usize> {
+    let shown = job.first_frame.is_some() || job.open_results.contains(&false);
+    let chance = |node: &PlannedNode| node.role.is_some() && !node.deterministic;
+    let node = plan.nodes.iter().position(chance);
+    node.filter(|_| shown)
 }

@@ -92,6 +92,7 @@ impl Table {
                 at: self.now,
                 features: Vec::new(),
                 fault: None,
+                traffic: None,
             }));
         }
     }
@@ -109,7 +110,7 @@ const DONE: &[NodeState] = &[NodeState::Queued, NodeState::Started, NodeState::D
 const CHAIN: &[(&str, &[u32], bool)] = &[("a", &[], false), ("b", &[0], false), ("c", &[1], false)];
 
 #[test]
-fn only_the_lost_node_runs_again_when_its_producer_lives() {
+fn rule_11_only_the_lost_node_runs_again_when_its_producer_lives() {
     let mut table = Table::new(CHAIN, &["a", "b", "c", "b"]);
     let job = table.submit();
     table.report(job, 0, DONE);
@@ -123,7 +124,7 @@ fn only_the_lost_node_runs_again_when_its_producer_lives() {
 }
 
 #[test]
-fn an_ended_producer_on_a_dead_worker_runs_again_for_a_lost_consumer() {
+fn rule_11_an_ended_producer_on_a_dead_worker_runs_again_for_a_lost_consumer() {
     let mut table = Table::new(CHAIN, &["a", "b", "c", "a", "b"]);
     let job = table.submit();
     table.report(job, 0, DONE);
@@ -135,7 +136,7 @@ fn an_ended_producer_on_a_dead_worker_runs_again_for_a_lost_consumer() {
 }
 
 #[test]
-fn an_ended_producer_runs_again_while_its_consumer_may_lack_its_frame() {
+fn rule_11_an_ended_producer_runs_again_while_its_consumer_may_lack_its_frame() {
     let mut table = Table::new(CHAIN, &["a", "b", "c", "a"]);
     let job = table.submit();
     table.report(job, 0, DONE);
@@ -150,7 +151,7 @@ fn an_ended_producer_runs_again_while_its_consumer_may_lack_its_frame() {
 }
 
 #[test]
-fn a_streams_producer_runs_again_until_its_consumer_has_ended() {
+fn rule_11_a_streams_producer_runs_again_until_its_consumer_has_ended() {
     let streams: &[(&str, &[u32], bool)] =
         &[("a", &[], true), ("b", &[0], false), ("c", &[1], false)];
     let mut table = Table::new(streams, &["a", "b", "c", "a", "a"]);
@@ -191,7 +192,7 @@ fn a_lost_node_waits_for_a_worker_and_keeps_its_number_of_attempts() {
 }
 
 #[test]
-fn a_stale_report_of_an_earlier_attempt_changes_nothing() {
+fn rule_12_a_stale_report_of_an_earlier_attempt_changes_nothing() {
     let mut table = Table::new(CHAIN, &["a", "b", "c", "b"]);
     let job = table.submit();
     table.report(job, 0, DONE);
@@ -206,6 +207,7 @@ fn a_stale_report_of_an_earlier_attempt_changes_nothing() {
         at: table.now,
         features: Vec::new(),
         fault: None,
+        traffic: None,
     };
     assert!(table.step(Event::Node(stale)).is_empty());
     assert_eq!(

@@ -93,6 +93,7 @@ impl Table {
                 at: self.now,
                 features: Vec::new(),
                 fault: None,
+                traffic: None,
             }));
         }
     }
@@ -114,7 +115,7 @@ impl Table {
 }
 
 #[test]
-fn a_deterministic_node_goes_on_under_its_living_reader() {
+fn rule_12_a_deterministic_node_goes_on_under_its_living_reader() {
     let mut table = Table::new(STREAMS, &[]);
     table.report(0, SENT);
     table.report(1, SENT);
@@ -123,7 +124,7 @@ fn a_deterministic_node_goes_on_under_its_living_reader() {
 }
 
 #[test]
-fn what_read_from_a_node_that_draws_anew_runs_again_too() {
+fn rule_12_what_read_from_a_node_that_draws_anew_runs_again_too() {
     let mut table = Table::new(STREAMS, &[0]);
     table.report(0, SENT);
     table.report(1, SENT);
@@ -137,7 +138,7 @@ fn what_read_from_a_node_that_draws_anew_runs_again_too() {
 }
 
 #[test]
-fn a_node_that_had_sent_nothing_disturbs_no_reader() {
+fn rule_12_a_node_that_had_sent_nothing_disturbs_no_reader() {
     let mut table = Table::new(STREAMS, &[0]);
     table.report(0, &SENT[..2]);
     table.down(0);
@@ -145,7 +146,7 @@ fn a_node_that_had_sent_nothing_disturbs_no_reader() {
 }
 
 #[test]
-fn frames_that_the_client_has_are_never_contradicted() {
+fn rule_12_frames_that_the_client_has_are_never_contradicted() {
     let mut table = Table::new(&STREAMS[..2], &[1]);
     table.report(0, SENT);
     table.report(1, SENT);
@@ -155,7 +156,7 @@ fn frames_that_the_client_has_are_never_contradicted() {
 }
 
 #[test]
-fn a_reader_that_runs_again_gets_back_what_its_other_producer_took_with_it() {
+fn rule_12_a_reader_that_runs_again_gets_back_what_its_other_producer_took_with_it() {
     // d reads the stream of b and the value of c, which has ended and died since.
     let nodes: &[(&str, &[u32], bool)] = &[
         ("a", &[], false),

@@ -6,9 +6,7 @@ mod common;
 
 use common::flows::{agent, deterministic, pdf, routed};
 use common::table::{DONE, RUN, SENT, Table};
-use omniflow_control::{Code, Event, NodeState, NodeUpdate};
-use omniflow_flow::Key;
-use omniflow_placement::WorkerId;
+use omniflow_control::{Code, Event, NodeState};
 
 const SPLIT: u32 = 0;
 const OCR: u32 = 2;
@@ -161,7 +159,7 @@ fn rule_12_a_node_that_may_run_once_only_does_not_run_again() {
 fn rule_12_a_lost_round_runs_again_under_one_bind() {
     let mut table = Table::new(
         deterministic(agent(), &[]),
-        &["begin", "next", "until", "end", "next"],
+        &["begin", "next", "until", "end", "next", "until"],
     );
     table.report(0, &[], DONE);
     for round in 0..3 {
@@ -170,10 +168,19 @@ fn rule_12_a_lost_round_runs_again_under_one_bind() {
     }
     table.down(2);
     assert_eq!(table.at(2, &[]), (5, 2));
-    assert_eq!((table.at(0, &[]).1, table.at(3, &[]).1), (1, 1));
+    // The loop runs beside it: it begins with the first round again.
+    assert_eq!((table.at(0, &[]).1, table.at(3, &[]).1), (1, 2));
     for told in [1, 3, 4, 5] {
         assert!(table.knows(told, 2, &[]));
     }
+    table.report_of(2, &[], &[0], DONE);
+    let (until, _) = table.at(3, &[]);
+    table.down(until);
+    assert_eq!(
+        (table.at(2, &[]).1, table.at(3, &[]).1),
+        (2, 3),
+        "only its round"
+    );
 }
 
 #[test]
@@ -215,17 +222,8 @@ fn rule_13_what_a_dead_worker_says_changes_nothing() {
     table.down(2);
     let before = (table.at(OCR, &[0]), table.control.outstanding());
     for state in [NodeState::Done, NodeState::Failed, NodeState::Lost] {
-        table.step(Event::Node(NodeUpdate {
-            worker: old.worker,
-            job: table.job,
-            node: OCR,
-            key: Key::new(&[0]),
-            epoch: old.epoch,
-            state,
-            at: table.now,
-            features: Vec::new(),
-            fault: None,
-        }));
+        let said = table.update(old.worker.0, OCR, &[0], old.epoch, state, None);
+        table.step(said);
         assert!(table.effects.is_empty());
     }
     assert_eq!((table.at(OCR, &[0]), table.control.outstanding()), before);
@@ -235,23 +233,21 @@ fn rule_13_what_a_dead_worker_says_changes_nothing() {
 fn a_control_node_that_fails_fails_the_job_and_only_from_where_it_runs() {
     let mut table = two_pages(&[]);
     let failed = |table: &Table, worker| {
-        Event::Node(NodeUpdate {
-            worker: WorkerId(worker),
-            job: table.job,
-            node: COLLECT,
-            key: Key::ROOT,
-            epoch: 1,
-            state: NodeState::Failed,
-            at: table.now,
-            features: Vec::new(),
-            fault: None,
-        })
+        table.update(
+            worker,
+            COLLECT,
+            &[],
+            1,
+            NodeState::Failed,
+            Some(Code::BadRoute),
+        )
     };
     let stranger = failed(&table, 1);
     table.step(stranger);
     assert_eq!(table.code(), None);
     let home = failed(&table, table.at(ANSWER, &[]).0);
     table.step(home);
-    assert_eq!(table.code(), Some(Code::RoleFailed));
+    assert_eq!(table.code(), Some(Code::BadRoute));
+    assert_eq!(&*table.fault().node, "collect");
     assert_eq!(table.control.outstanding(), 0);
 }

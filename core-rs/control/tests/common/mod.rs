@@ -5,7 +5,9 @@
 #[path = "../../../flow/tests/support/build.rs"]
 pub mod build;
 pub mod flows;
+mod observed;
 pub mod table;
+pub mod world;
 
 use std::sync::Arc;
 

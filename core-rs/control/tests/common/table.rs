@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use omniflow_control::{
-    Bind, ClientId, Code, Control, Effect, Event, FlowId, JobId, Limits, Micros, NodeState,
+    Bind, ClientId, Code, Control, Effect, Event, Fault, FlowId, JobId, Limits, Micros, NodeState,
     NodeUpdate, Outcome, Submission,
 };
 use omniflow_flow::{Graph, Key};
@@ -34,18 +34,22 @@ impl Table {
     pub fn new(graph: Arc<Graph>, workers: &[&str]) -> Self {
         let mut control = Control::new(Limits::default(), policy("least-outstanding").unwrap(), 1);
         control.add_flow(graph);
-        let mut table = Self {
-            control,
-            now: Micros(0),
-            job: JobId(0),
-            told: BTreeMap::new(),
-            effects: Vec::new(),
-        };
+        let mut table = Self::of(control);
         for (number, role) in (1..).zip(workers) {
             table.up(number, role);
         }
         table.submit();
         table
+    }
+
+    pub fn of(control: Control) -> Self {
+        Self {
+            control,
+            now: Micros(0),
+            job: JobId(0),
+            told: BTreeMap::new(),
+            effects: Vec::new(),
+        }
     }
 
     pub fn step(&mut self, event: Event) {
@@ -149,18 +153,33 @@ impl Table {
     pub fn report_of(&mut self, node: u32, bind: &[u32], key: &[u32], states: &[NodeState]) {
         for state in states {
             let bind = self.bind(node, bind).expect("it is bound");
-            self.step(Event::Node(NodeUpdate {
-                worker: bind.worker,
-                job: self.job,
-                node,
-                key: Key::new(key),
-                epoch: bind.epoch,
-                state: *state,
-                at: self.now,
-                features: Vec::new(),
-                fault: None,
-            }));
+            let update = self.update(bind.worker.0, node, key, bind.epoch, *state, None);
+            self.step(update);
         }
+    }
+
+    /// What a worker may say of an activation.
+    pub fn update(
+        &self,
+        worker: u32,
+        node: u32,
+        key: &[u32],
+        epoch: u32,
+        state: NodeState,
+        code: Option<Code>,
+    ) -> Event {
+        Event::Node(NodeUpdate {
+            worker: WorkerId(worker),
+            job: self.job,
+            node,
+            key: Key::new(key),
+            epoch,
+            state,
+            at: self.now,
+            features: Vec::new(),
+            fault: code.map(|code| Box::new(Fault::new(code, "it said so", "mend it"))),
+            traffic: None,
+        })
     }
 
     pub fn report(&mut self, node: u32, key: &[u32], states: &[NodeState]) {
@@ -182,6 +201,13 @@ impl Table {
         match &self.control.job(self.job).unwrap().outcome {
             Outcome::Failed(fault) => Some(fault.code),
             _ => None,
+        }
+    }
+
+    pub fn fault(&self) -> Arc<Fault> {
+        match &self.control.job(self.job).unwrap().outcome {
+            Outcome::Failed(fault) => fault.clone(),
+            other => panic!("{other:?}"),
         }
     }
 

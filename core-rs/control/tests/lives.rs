@@ -1,0 +1,145 @@
+//! Jobs of an earlier life of the scheduler, and deadlines.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::flows::{deterministic, pdf};
+use common::table::{DONE, RUN, SENT, Table};
+use omniflow_control::{
+    Code, Control, Effect, Event, FlowId, JobId, Limits, Micros, NOBODY, NodeState, Restored,
+    Submission,
+};
+use omniflow_placement::policy;
+
+const OCR: u32 = 2;
+const COLLECT: u32 = 4;
+const ANSWER: u32 = 5;
+const WORKERS: &[&str] = &["split", "ocr", "clean", "answer"];
+
+fn restored(job: JobId, first_epoch: u32) -> Event {
+    Event::Restore(Box::new(Restored {
+        job,
+        submission: Submission {
+            ticket: 0,
+            client: NOBODY,
+            flow: FlowId(0),
+            tenant: "".into(),
+            priority: 0,
+            deadline_ms: 0,
+            idempotency_key: "".into(),
+            detach: true,
+        },
+        order: 1.0,
+        arrival: 1,
+        arrived: Micros(1),
+        deadline: Micros(600_000_000),
+        first_epoch,
+        end: None,
+    }))
+}
+
+/// A table that has just been given back a job of an earlier life, with all workers there.
+fn second_life() -> Table {
+    let mut control = Control::new(Limits::default(), policy("round-robin").unwrap(), 2);
+    control.add_flow(deterministic(pdf(), &[]));
+    let mut table = Table::of(control);
+    table.job = JobId(77);
+    let event = restored(table.job, 1_000);
+    table.step(event);
+    for (number, role) in (1..).zip(WORKERS) {
+        table.up(number, role);
+    }
+    table
+}
+
+#[test]
+fn rule_14_nothing_of_a_restored_job_is_placed_before_every_worker_has_reported() {
+    let mut table = second_life();
+    table.want(OCR, &[&[0]]);
+    assert!(table.told.is_empty() && table.waits());
+    assert_eq!(table.control.outstanding(), 0);
+    table.step(Event::Resume);
+    for node in [0, ANSWER] {
+        assert_eq!(
+            table.at(node, &[]).1,
+            1_001,
+            "higher than all of its earlier life"
+        );
+    }
+    table.want(OCR, &[&[1]]);
+    assert_eq!(table.at(OCR, &[1]).1, 1_001);
+}
+
+#[test]
+fn rule_14_a_restored_job_runs_from_its_inputs_to_its_end() {
+    let mut table = second_life();
+    table.step(Event::Resume);
+    table.report(0, &[], DONE);
+    table.want(OCR, &[&[0]]);
+    table.report(OCR, &[0], DONE);
+    table.report(3, &[0], DONE);
+    table.leave(1, &[], COLLECT);
+    table.report(ANSWER, &[], DONE);
+    table.step(Event::ResultFrame { job: table.job });
+    table.step(Event::ResultOver {
+        job: table.job,
+        port: 0,
+    });
+    let ended = |effect: &Effect| matches!(effect, Effect::Ended { .. });
+    assert!(table.effects.iter().any(ended));
+    assert_eq!((table.code(), table.control.outstanding()), (None, 0));
+}
+
+#[test]
+fn rule_16_what_is_left_of_a_deadline_is_told_in_milliseconds() {
+    let mut table = Table::new(deterministic(pdf(), &[]), WORKERS);
+    let left = |table: &Table| {
+        let job = table.control.job(table.job).unwrap();
+        job.remaining_ms(table.now)
+    };
+    assert_eq!(left(&table), 600_000);
+    table.now = table.now.plus_ms(250_000);
+    assert_eq!(left(&table), 350_000);
+    table.want(OCR, &[&[4]]);
+    table.report(OCR, &[4], RUN);
+    table.now = table.now.plus_ms(350_000);
+    assert_eq!(left(&table), 0);
+    table.step(Event::Tick);
+    assert_eq!(table.code(), Some(Code::DeadlineExceeded));
+    let fault = table.fault();
+    assert_eq!((&*fault.node, &*fault.worker), ("ocr", "w2"));
+    assert!(fault.message.contains("key (4,)"), "{fault}");
+}
+
+#[test]
+fn rule_11_a_job_starts_over_when_a_worker_has_not_kept_what_must_be_read_again() {
+    let mut table = Table::new(deterministic(pdf(), &[]), WORKERS);
+    table.want(OCR, &[&[0]]);
+    table.report(OCR, &[0], SENT);
+    table.up(9, "ocr");
+    table.down(2);
+    let gone = |table: &Table, epoch| {
+        table.update(
+            1,
+            OCR,
+            &[0],
+            epoch,
+            NodeState::Failed,
+            Some(Code::NotReplayable),
+        )
+    };
+    let stale = gone(&table, 1);
+    table.step(stale);
+    assert!(table.effects.is_empty(), "of an earlier attempt");
+    let event = gone(&table, 2);
+    table.step(event);
+    assert!(table.starts_over() && table.code().is_none());
+    assert!(table.bind(OCR, &[0]).is_none() && table.at(0, &[]).1 > 2);
+    for _ in 0..2 {
+        table.want(OCR, &[&[0]]);
+        let event = gone(&table, table.at(OCR, &[0]).1);
+        table.step(event);
+    }
+    assert_eq!(table.code(), Some(Code::NotReplayable), "not for ever");
+}

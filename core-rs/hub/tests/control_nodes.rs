@@ -29,24 +29,19 @@ fn cluster(flow: &v1::Flow) -> Cluster {
     cluster
 }
 
-/// By node: on which workers its activations ended, for how many keys.
+/// Of a node: on which workers it brought its values, for how many keys.
 fn spread(end: &v1::JobEnd, node: &str) -> (BTreeSet<String>, usize) {
     let report = end.report.clone().unwrap();
-    let done = report.activations.into_iter().filter(|activation| {
-        activation.node == node && activation.state() == node_progress::State::Done
+    // One whose value was the last that its scope waited for may not have come to its end.
+    let brought = report.activations.into_iter().filter(|activation| {
+        activation.node == node
+            && (activation.state() == node_progress::State::Done || activation.first_frame_us > 0)
     });
-    let done: Vec<_> = done.collect();
-    let keys: BTreeSet<_> = done
-        .iter()
-        .map(|activation| activation.key.clone())
-        .collect();
-    assert_eq!(keys.len(), done.len(), "each key once");
-    (
-        done.into_iter()
-            .map(|activation| activation.worker)
-            .collect(),
-        keys.len(),
-    )
+    let brought: Vec<_> = brought.collect();
+    let keys: BTreeSet<_> = brought.iter().map(|one| one.key.clone()).collect();
+    assert_eq!(keys.len(), brought.len(), "each key once");
+    let workers = brought.into_iter().map(|one| one.worker);
+    (workers.collect(), keys.len())
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A graph that can work: what resolvers run.
 
-use crate::ids::{EdgeId, NodeId, PortIx, ScopeId};
+use crate::ids::{EdgeId, NodeId, PortIx};
 use crate::item::Item;
 use crate::key::Key;
 use crate::layout::{Home, Layout, Reader};
@@ -177,14 +177,8 @@ impl Graph {
 
     /// How many indices the bind keys of a node have: 0, it is bound once for the job.
     pub fn bind_depth(&self, node: NodeId) -> usize {
-        let Some(spec) = self.spec.nodes.get(node.index()) else {
-            return 0;
-        };
-        let around = self.layout.around(spec.scope);
-        around
-            .iter()
-            .filter(|scope| !self.scopes(**scope).is_loop)
-            .count()
+        let spec = self.spec.nodes.get(node.index());
+        spec.map_or(0, |spec| self.layout.bind_depth(spec.scope))
     }
 
     /// Who takes what is sent on an edge for a key. `None` for an edge that does not exist.
@@ -219,9 +213,5 @@ impl Graph {
 
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
-    }
-
-    fn scopes(&self, scope: ScopeId) -> &crate::spec::ScopeSpec {
-        &self.spec.scopes[scope.index() - 1]
     }
 }

@@ -5,14 +5,15 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Indices kept without an allocation: fan-outs and loops seldom nest deeper.
-const SHORT: usize = 3;
+const SHORT: usize = 4;
 
 /// The path of fan-out and loop indices that a frame belongs to: `()`, `(3,)`, `(3, 1)`.
 ///
-/// One of up to three indices costs no allocation; a longer one is shared by its copies.
+/// One of up to four indices costs no allocation; a longer one is shared by its copies.
 #[derive(Clone)]
 pub struct Key(Path);
 
+/// A path that fits is always `Short`, and what it does not use of its indices is 0.
 #[derive(Clone)]
 enum Path {
     Short { len: u8, indices: [u32; SHORT] },
@@ -78,13 +79,20 @@ impl Key {
         if depth >= path.len() {
             return self.clone();
         }
+        if depth == 0 {
+            return Self::ROOT;
+        }
         Self::new(&path[..depth])
     }
 
     /// The key around it and its last index. `None` for the root.
     pub fn split_last(&self) -> Option<(Self, u32)> {
         let (last, outer) = self.path().split_last()?;
-        Some((Self::new(outer), *last))
+        let outer = match outer {
+            [] => Self::ROOT,
+            outer => Self::new(outer),
+        };
+        Some((outer, *last))
     }
 
     /// Whether it is that key or one inside of it.
@@ -101,7 +109,17 @@ impl Default for Key {
 
 impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
-        self.path() == other.path()
+        match (&self.0, &other.0) {
+            (
+                Path::Short { len, indices },
+                Path::Short {
+                    len: others,
+                    indices: of_other,
+                },
+            ) => len == others && indices == of_other,
+            (Path::Long(path), Path::Long(of_other)) => path == of_other,
+            _ => false,
+        }
     }
 }
 
@@ -121,10 +139,15 @@ impl Ord for Key {
 
 impl Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        for index in self.path() {
-            state.write_u32(*index);
+        match &self.0 {
+            Path::Short { len, indices } => {
+                for index in &indices[..usize::from(*len)] {
+                    state.write_u32(*index);
+                }
+                state.write_u8(*len);
+            }
+            Path::Long(path) => path.hash(state),
         }
-        state.write_u8(self.path().len() as u8);
     }
 }
 

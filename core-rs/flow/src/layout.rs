@@ -95,6 +95,12 @@ impl Layout {
         self.each_levels[scope.index()].len()
     }
 
+    /// How many indices the keys of a bind have in this scope: rounds do not count.
+    pub(crate) fn bind_depth(&self, scope: ScopeId) -> usize {
+        let levels = &self.each_levels[scope.index()];
+        levels.iter().filter(|each| **each).count()
+    }
+
     pub(crate) fn edge_scope(&self, edge: EdgeId) -> ScopeId {
         self.edge_scopes[edge.index()]
     }
@@ -133,16 +139,17 @@ impl Layout {
     /// The key without its rounds, as far as it reaches into the scope; and whether it names one bind.
     pub(crate) fn bind_key(&self, scope: ScopeId, key: &Key) -> (Key, bool) {
         let levels = &self.each_levels[scope.index()];
-        let whole = levels.iter().skip(key.depth()).all(|each| !each);
         if key.is_root() {
-            return (Key::ROOT, whole);
+            return (Key::ROOT, levels.iter().all(|each| !each));
         }
-        if key.depth() <= levels.len() && levels[..key.depth()].iter().all(|each| *each) {
+        let (reached, rest) = levels.split_at(key.depth().min(levels.len()));
+        let whole = rest.iter().all(|each| !each);
+        if reached.len() == key.depth() && reached.iter().all(|each| *each) {
             return (key.clone(), whole);
         }
-        let kept = key.path().iter().zip(levels).filter(|(_, each)| **each);
-        let path: Vec<u32> = kept.map(|(index, _)| *index).collect();
-        (Key::new(&path), whole)
+        let kept = key.path().iter().zip(reached).filter(|(_, each)| **each);
+        let bind = kept.fold(Key::ROOT, |bind, (index, _)| bind.child(*index));
+        (bind, whole)
     }
 }
 

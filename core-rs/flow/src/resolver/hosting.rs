@@ -147,13 +147,10 @@ impl<P: Payload> Resolver<P> {
     /// The runs of a node that are there because of this bind of the role node at whose side it is.
     pub(super) fn runs_bound_by(&self, node: NodeId, bound: NodeId, bind: &Key) -> Vec<Key> {
         let runs = &self.nodes[node.index()].runs;
-        if self
-            .graph
-            .layout()
-            .depth(self.graph.nodes()[bound.index()].scope)
-            == bind.depth()
-            && node == bound
-        {
+        let (layout, nodes) = (self.graph.layout(), self.graph.nodes());
+        // The key of the one run that there can be, where there are no rounds around it and no keys between the two.
+        let depth = layout.depth(nodes[node.index()].scope);
+        if depth == bind.depth() && layout.depth(nodes[bound.index()].scope) == depth {
             return runs.get(bind).map(|_| bind.clone()).into_iter().collect();
         }
         runs.keys(|key| self.bind_at(bound, key) == (bind.clone(), true))

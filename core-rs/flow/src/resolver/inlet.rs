@@ -20,6 +20,16 @@ pub(super) struct Inlet<P> {
     epoch: u32,
     /// Frames delivered: the next one in sequence has this number.
     next: u64,
+    /// Of a plain port: the one frame until it is handed on, and its digest. Nothing is allocated for it.
+    held: Option<P>,
+    digest: u64,
+    /// Of a stream: what came.
+    sequence: Option<Box<Sequence<P>>>,
+}
+
+/// Of a stream.
+#[derive(Debug)]
+struct Sequence<P> {
     /// Digests of the delivered frames, by sequence number.
     digests: Vec<u64>,
     /// Delivered, but not yet handed on.
@@ -76,6 +86,24 @@ impl Taking {
     }
 }
 
+impl<P> Default for Sequence<P> {
+    fn default() -> Self {
+        Self {
+            digests: Vec::new(),
+            held: VecDeque::new(),
+            ahead: BTreeMap::new(),
+            end: None,
+        }
+    }
+}
+
+impl<P: Payload> Sequence<P> {
+    fn deliver(&mut self, payload: P) {
+        self.digests.push(payload.digest());
+        self.held.push_back(payload);
+    }
+}
+
 impl<P: Payload> Inlet<P> {
     pub(super) fn new(stream: bool, optional: bool) -> Self {
         Self {
@@ -84,10 +112,9 @@ impl<P: Payload> Inlet<P> {
             state: State::Open,
             epoch: 0,
             next: 0,
-            digests: Vec::new(),
-            held: VecDeque::new(),
-            ahead: BTreeMap::new(),
-            end: None,
+            held: None,
+            digest: 0,
+            sequence: None,
         }
     }
 
@@ -132,49 +159,68 @@ impl<P: Payload> Inlet<P> {
     pub(super) fn restart(&mut self, epoch: u32) {
         if epoch > self.epoch {
             self.epoch = epoch;
-            self.ahead.clear();
-            self.end = None;
+            if let Some(sequence) = &mut self.sequence {
+                sequence.ahead.clear();
+                sequence.end = None;
+            }
         }
     }
 
     fn take_frame(&mut self, seq: u64, payload: P) -> Result<Taking, &'static str> {
-        if let Some(delivered) = usize::try_from(seq)
-            .ok()
-            .and_then(|seq| self.digests.get(seq))
-        {
-            return Ok(Taking::repeated(
-                (*delivered != payload.digest()).then_some(seq),
-            ));
+        if seq < self.next {
+            let same = self.delivered_digest(seq) == Some(payload.digest());
+            return Ok(Taking::repeated((!same).then_some(seq)));
         }
         if self.state != State::Open {
             return Ok(Taking::repeated(Some(self.next)));
         }
-        if self.end.is_some_and(|count| seq >= count) {
+        if !self.stream {
+            self.digest = payload.digest();
+            self.held = Some(payload);
+            (self.next, self.state) = (1, State::Ended);
+            return Ok(Taking::taken(true));
+        }
+        let first = self.next == 0;
+        let sequence = self.sequence.get_or_insert_default();
+        if sequence.end.is_some_and(|count| seq >= count) {
             return Err("a frame past END");
         }
         if seq > self.next {
-            if self.ahead.contains_key(&seq) {
+            if sequence.ahead.contains_key(&seq) {
                 return Ok(Taking::repeated(None));
             }
-            self.ahead.insert(seq, payload);
+            sequence.ahead.insert(seq, payload);
             return Ok(Taking::taken(false));
         }
-        let first = self.next == 0;
-        self.deliver(payload);
-        while let Some(payload) = self.ahead.remove(&self.next) {
-            self.deliver(payload);
+        sequence.deliver(payload);
+        self.next += 1;
+        while let Some(payload) = sequence.ahead.remove(&self.next) {
+            sequence.deliver(payload);
+            self.next += 1;
         }
-        if !self.stream || self.end == Some(self.next) {
+        if sequence.end == Some(self.next) {
+            sequence.end = None;
             self.state = State::Ended;
-            self.end = None;
         }
         Ok(Taking::taken(first || self.state == State::Ended))
     }
 
-    fn deliver(&mut self, payload: P) {
-        self.digests.push(payload.digest());
-        self.held.push_back(payload);
-        self.next += 1;
+    fn delivered_digest(&self, seq: u64) -> Option<u64> {
+        match &self.sequence {
+            None => Some(self.digest),
+            Some(sequence) => sequence.digests.get(usize::try_from(seq).ok()?).copied(),
+        }
+    }
+
+    /// The count of an END that is ahead of a missing frame.
+    fn end_ahead(&self) -> Option<u64> {
+        self.sequence.as_ref()?.end
+    }
+
+    /// The highest number that arrived ahead of a missing one.
+    fn last_ahead(&self) -> Option<u64> {
+        let ahead = &self.sequence.as_ref()?.ahead;
+        ahead.last_key_value().map(|(seq, _)| *seq)
     }
 
     fn take_end(&mut self, count: u64) -> Result<Taking, &'static str> {
@@ -188,14 +234,10 @@ impl<P: Payload> Inlet<P> {
         if count < self.next {
             return Ok(Taking::repeated(Some(count)));
         }
-        if self
-            .ahead
-            .last_key_value()
-            .is_some_and(|(last, _)| *last >= count)
-        {
+        if self.last_ahead().is_some_and(|last| last >= count) {
             return Err("END before a frame that was sent");
         }
-        match self.end {
+        match self.end_ahead() {
             Some(known) if known == count => return Ok(Taking::repeated(None)),
             Some(_) => return Err("two ENDs that differ"),
             None => {}
@@ -203,7 +245,7 @@ impl<P: Payload> Inlet<P> {
         if count == self.next {
             self.state = State::Ended;
         } else {
-            self.end = Some(count);
+            self.sequence.get_or_insert_default().end = Some(count);
         }
         Ok(Taking::taken(self.state == State::Ended))
     }
@@ -215,7 +257,7 @@ impl<P: Payload> Inlet<P> {
         if self.next > 0 || self.state == State::Ended {
             return Ok(Taking::repeated(Some(0)));
         }
-        if !self.ahead.is_empty() || self.end.is_some() {
+        if self.waits() {
             return Err("CLOSED after frames");
         }
         self.state = State::Closed;
@@ -224,7 +266,7 @@ impl<P: Payload> Inlet<P> {
 
     /// Nobody will read it: frees what it holds. Whether its producer is worth telling: it may still be sending.
     pub(super) fn refuse(&mut self) -> bool {
-        let sending = self.state == State::Open && self.end.is_none();
+        let sending = self.state == State::Open && self.end_ahead().is_none();
         *self = Self {
             state: State::Refused,
             epoch: self.epoch,
@@ -235,8 +277,11 @@ impl<P: Payload> Inlet<P> {
 
     /// The next delivered frame that was not handed on, with its sequence number.
     pub(super) fn hand_on(&mut self) -> Option<(u64, P)> {
-        let seq = self.next - self.held.len() as u64;
-        self.held.pop_front().map(|payload| (seq, payload))
+        let Some(sequence) = &mut self.sequence else {
+            return self.held.take().map(|payload| (0, payload));
+        };
+        let seq = self.next - sequence.held.len() as u64;
+        sequence.held.pop_front().map(|payload| (seq, payload))
     }
 
     /// Whether its alternative may fire as far as this port goes (rules 1 and 2).
@@ -266,7 +311,7 @@ impl<P: Payload> Inlet<P> {
     /// The count of a stream that has said so, whether or not its frames have come: on an edge that carries none, END(count)
     /// is all there is.
     pub(super) fn ended_with(&self) -> Option<u64> {
-        self.end.or(self.ended())
+        self.end_ahead().or(self.ended())
     }
 
     pub(super) fn is_stream(&self) -> bool {
@@ -275,45 +320,55 @@ impl<P: Payload> Inlet<P> {
 
     /// Whether anything came.
     pub(super) fn touched(&self) -> bool {
-        self.next > 0 || !self.ahead.is_empty() || self.end.is_some() || self.state != State::Open
+        self.next > 0 || self.waits() || self.state != State::Open
+    }
+
+    /// Whether something came ahead of a missing frame.
+    fn waits(&self) -> bool {
+        let waits = |sequence: &Sequence<P>| !sequence.ahead.is_empty() || sequence.end.is_some();
+        self.sequence.as_deref().is_some_and(waits)
     }
 
     /// Whether delivered frames wait to be handed on.
     pub(super) fn holds_back(&self) -> bool {
-        !self.held.is_empty()
+        let held = |sequence: &Sequence<P>| !sequence.held.is_empty();
+        self.held.is_some() || self.sequence.as_deref().is_some_and(held)
     }
 
     /// Frames held, and their bytes.
     pub(super) fn holds(&self) -> (usize, usize) {
-        let bytes = self
-            .held
-            .iter()
-            .chain(self.ahead.values())
-            .map(Payload::size)
-            .sum();
-        (self.held.len() + self.ahead.len(), bytes)
+        let Some(sequence) = &self.sequence else {
+            return self.held.iter().fold((0, 0), |_, held| (1, held.size()));
+        };
+        let (held, ahead) = (&sequence.held, &sequence.ahead);
+        let bytes = held.iter().chain(ahead.values()).map(Payload::size).sum();
+        (held.len() + ahead.len(), bytes)
     }
 
     /// Verifies the invariants.
     pub(super) fn check(&self) -> Result<(), &'static str> {
-        if self.digests.len() as u64 != self.next {
+        if self.state != State::Open && self.waits() {
+            return Err("an inlet is over and still waits");
+        }
+        let Some(sequence) = &self.sequence else {
+            let one = u64::from(!self.stream && self.state == State::Ended);
+            return match self.next == one && self.held.iter().count() as u64 <= one {
+                true => Ok(()),
+                false => Err("an inlet counts other frames than came"),
+            };
+        };
+        if sequence.digests.len() as u64 != self.next {
             return Err("an inlet has not one digest for each delivered frame");
         }
-        if self.held.len() as u64 > self.next {
+        if sequence.held.len() as u64 > self.next {
             return Err("an inlet holds more frames than were delivered");
         }
-        if self
-            .ahead
-            .first_key_value()
-            .is_some_and(|(seq, _)| *seq <= self.next)
-        {
+        let first_ahead = sequence.ahead.first_key_value();
+        if first_ahead.is_some_and(|(seq, _)| *seq <= self.next) {
             return Err("an inlet keeps a frame as ahead that is next");
         }
-        if self.end.is_some_and(|count| count <= self.next) {
+        if sequence.end.is_some_and(|count| count <= self.next) {
             return Err("an inlet has reached its END and is still open");
-        }
-        if self.state != State::Open && (!self.ahead.is_empty() || self.end.is_some()) {
-            return Err("an inlet is over and still waits");
         }
         Ok(())
     }

@@ -56,8 +56,7 @@ impl<P: Payload> Resolver<P> {
     pub fn open_runs(&self) -> Vec<(NodeId, Key)> {
         let of_node = |(node, runs): (u32, &NodeRuns<P>)| {
             let open = runs.runs.iter().filter(|(_, run)| run.open());
-            open.map(|(key, _)| (NodeId(node), key.clone()))
-                .collect::<Vec<_>>()
+            open.map(|(key, _)| (NodeId(node), key)).collect::<Vec<_>>()
         };
         (0..).zip(&self.nodes).flat_map(of_node).collect()
     }

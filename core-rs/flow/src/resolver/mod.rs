@@ -14,6 +14,7 @@ mod place;
 mod produce;
 mod result_run;
 mod scopes;
+mod unbound;
 
 use std::sync::Arc;
 
@@ -127,6 +128,20 @@ impl<P: Payload> Resolver<P> {
         }
     }
 
+    /// At the scheduler: the epoch under which it closes a node that is not bound. After a loss it must not be that of an
+    /// earlier attempt, which everyone drops.
+    fn acts_under(&self, node: NodeId, key: &Key) -> Option<u32> {
+        self.results.as_ref()?;
+        if self.restarts.is_empty() {
+            return Some(0);
+        }
+        let Home::Node(home) = self.graph.home(node) else {
+            return Some(0);
+        };
+        let bind = (home, self.bind_at(home, key).0);
+        Some(self.restarts.get(&bind).copied().unwrap_or(0))
+    }
+
     /// The key of a role node's bind, as far as this key says it, and whether it says all of it.
     fn bind_at(&self, node: NodeId, key: &Key) -> (Key, bool) {
         let scope = self.graph.nodes()[node.index()].scope;
@@ -141,22 +156,18 @@ impl<P: Payload> Resolver<P> {
         effects: &mut Vec<Effect<P>>,
         act: impl FnOnce(&mut NodeRun<P>, Place<'_>, &mut Vec<Effect<P>>) -> R,
     ) -> Option<R> {
-        if self.nodes[node.index()].is_over(key) {
-            return None;
-        }
-        let epoch = match self.nodes[node.index()].runs.get(key) {
-            Some(_) => None,
-            None => Some(self.epoch_of(node, key)),
+        let place = place(&self.graph, node, key, self.acts_under(node, key));
+        let (done, over) = match self.nodes[node.index()].runs.get_mut(key) {
+            Some(run) => (act(run, place, effects), run.over()),
+            None => {
+                if self.nodes[node.index()].is_over(key) {
+                    return None;
+                }
+                let epoch = self.epoch_of(node, key);
+                let run = self.nodes[node.index()].begin(place, epoch, effects);
+                (act(run, place, effects), run.over())
+            }
         };
-        let graph = Arc::clone(&self.graph);
-        let place = place(&graph, node, key, self.results.is_some());
-        let runs = &mut self.nodes[node.index()];
-        let run = match epoch {
-            None => runs.runs.get_mut(key)?,
-            Some(epoch) => runs.begin(place, epoch, effects),
-        };
-        let done = act(run, place, effects);
-        let over = run.over();
         if over && !key.is_root() {
             self.settle(node, key);
         }
@@ -166,7 +177,7 @@ impl<P: Payload> Resolver<P> {
     /// Forgets a run that is over, but for the fact. Inside an `each` its bind was for it alone.
     fn settle(&mut self, node: NodeId, key: &Key) {
         let bound_alone = self.graph.bind_depth(node) == key.depth();
-        let ended = self.scopes.has_ended(&self.graph, node, key);
+        let ended = self.has_ended(self.graph.nodes()[node.index()].scope, key);
         let runs = &mut self.nodes[node.index()];
         let Some(run) = runs.runs.remove(key) else {
             return;
@@ -180,13 +191,13 @@ impl<P: Payload> Resolver<P> {
     }
 }
 
-fn place<'a>(graph: &'a Graph, node: NodeId, key: &'a Key, scheduler: bool) -> Place<'a> {
+fn place<'a>(graph: &'a Graph, node: NodeId, key: &'a Key, acts_under: Option<u32>) -> Place<'a> {
     Place {
         graph,
         spec: &graph.nodes()[node.index()],
         node,
         key,
-        scheduler,
+        acts_under,
     }
 }
 

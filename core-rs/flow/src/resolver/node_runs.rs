@@ -87,19 +87,18 @@ impl<P: Payload> NodeRuns<P> {
     /// The scope has ended for this key: forgets all inside. The keys of what was running at an engine.
     pub(super) fn end(&mut self, outer: &Key, with_hosting: bool, bind: &Key) -> Vec<Key> {
         let mut running = Vec::new();
-        self.runs.retain(|key, run| {
-            let inside = key.extends(outer);
-            if inside && run.at_an_engine() {
-                running.push(key.clone());
+        self.runs.remove_inside(outer, |key, run| {
+            if run.at_an_engine() {
+                running.push(key);
             }
-            !inside
         });
         self.over.forget_inside(outer);
-        self.over_epochs.retain(|key, _| !key.extends(outer));
+        if !self.over_epochs.is_empty() {
+            self.over_epochs.retain(|key, _| !key.extends(outer));
+        }
         self.outer.retain(|(_, key), _| !key.extends(outer));
         if with_hosting {
-            self.hosted
-                .retain(|key, _| !key.extends(bind) || key == bind);
+            self.hosted.remove_inside(bind, |_, _| {});
         }
         running
     }

@@ -14,8 +14,8 @@ pub(super) struct Place<'a> {
     pub(super) spec: &'a NodeSpec,
     pub(super) node: NodeId,
     pub(super) key: &'a Key,
-    /// Whether this is the scheduler's resolver, which closes what is not bound (rule 7).
-    pub(super) scheduler: bool,
+    /// At the scheduler, which closes what is not bound (rule 7): under which epoch it does. `None` elsewhere.
+    pub(super) acts_under: Option<u32>,
 }
 
 impl<'a> Place<'a> {

@@ -166,7 +166,7 @@ impl<P: Payload> Resolver<P> {
             node,
             key: key.clone(),
         })?;
-        Ok((run, place(&self.graph, node, key, self.results.is_some())))
+        Ok((run, place(&self.graph, node, key, None)))
     }
 
     fn input(&mut self, port: PortIx) -> Result<(&mut Outlet, Lane<'_>), ResolverError> {

@@ -30,13 +30,8 @@ impl Scopes {
         }
     }
 
-    /// Whether a scope around the node has ended for this key.
-    pub(super) fn has_ended(&self, graph: &Graph, node: NodeId, key: &Key) -> bool {
-        self.any_ended && self.scope_has_ended(graph, graph.nodes()[node.index()].scope, key)
-    }
-
     /// Whether the scope, or one around it, has ended for this key; the key may be one from outside of it.
-    pub(super) fn scope_has_ended(&self, graph: &Graph, scope: ScopeId, key: &Key) -> bool {
+    pub(super) fn has_ended(&self, graph: &Graph, scope: ScopeId, key: &Key) -> bool {
         let layout = graph.layout();
         self.any_ended
             && layout.around(scope).iter().any(|scope| {
@@ -65,7 +60,7 @@ impl Scopes {
 impl<P: Payload> Resolver<P> {
     /// Whether a scope, or one around it, has ended for what is inside of this key, so that nobody reads there any more.
     pub fn has_ended(&self, scope: ScopeId, key: &Key) -> bool {
-        self.scopes.scope_has_ended(&self.graph, scope, key)
+        self.scopes.has_ended(&self.graph, scope, key)
     }
 
     /// A node by which values leave a scope is over, here or elsewhere (`Effect::ScopeLeft`). Once all of them are, what
@@ -114,6 +109,7 @@ impl<P: Payload> Resolver<P> {
                 effects.extend(running.map(|key| Effect::Cancelled { node, key }));
             }
         }
+        self.forget_parked(graph, scope, key);
         let scopes = &mut self.scopes;
         scopes
             .left

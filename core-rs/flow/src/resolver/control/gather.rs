@@ -1,6 +1,6 @@
 //! `collect`, `ordered` and `unordered`: what leaves the keys of an `each` (rule 4).
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 
@@ -23,14 +23,23 @@ enum Way {
 #[derive(Debug)]
 pub(in crate::resolver) struct Gather<P> {
     way: Way,
-    /// What came, by index: the digest of a value, `None` for a closed key.
-    came: FxHashMap<u32, Option<u64>>,
-    /// Values that were not passed on.
-    held: BTreeMap<u32, P>,
+    /// What came, by index.
+    came: FxHashMap<u32, Came<P>>,
+    /// Of `unordered`: what is to be passed on, by arrival.
+    arrived: Vec<u32>,
     /// Of `ordered`: the first index that was not passed on.
     next: u32,
     /// The highest index that came, plus one.
     beyond: u64,
+}
+
+/// What came of one key.
+#[derive(Debug)]
+struct Came<P> {
+    /// Of a value; `None` for a closed key.
+    digest: Option<u64>,
+    /// Until it is passed on.
+    value: Option<P>,
 }
 
 impl<P: Payload> Gather<P> {
@@ -50,7 +59,7 @@ impl<P: Payload> Gather<P> {
         Self {
             way,
             came: FxHashMap::default(),
-            held: BTreeMap::new(),
+            arrived: Vec::new(),
             next: 0,
             beyond: 0,
         }
@@ -62,18 +71,20 @@ impl<P: Payload> Gather<P> {
         value: Option<P>,
     ) -> Result<InnerTaking, &'static str> {
         let digest = value.as_ref().map(Payload::digest);
-        if let Some(known) = self.came.get(&index) {
-            return Ok(match *known == digest {
+        match self.came.entry(index) {
+            Entry::Occupied(known) => Ok(match known.get().digest == digest {
                 true => InnerTaking::Duplicate,
                 false => InnerTaking::Contradiction,
-            });
+            }),
+            Entry::Vacant(place) => {
+                if self.way == Way::Unordered && value.is_some() {
+                    self.arrived.push(index);
+                }
+                place.insert(Came { digest, value });
+                self.beyond = self.beyond.max(u64::from(index) + 1);
+                Ok(InnerTaking::Taken)
+            }
         }
-        self.came.insert(index, digest);
-        self.beyond = self.beyond.max(u64::from(index) + 1);
-        if let Some(payload) = value {
-            self.held.insert(index, payload);
-        }
-        Ok(InnerTaking::Taken)
     }
 
     pub(super) fn advance(&mut self, ports: &mut Ports<'_, P>) -> Step {
@@ -82,11 +93,7 @@ impl<P: Payload> Gather<P> {
         }
         match self.way {
             Way::List => {}
-            Way::Unordered => {
-                for payload in std::mem::take(&mut self.held).into_values() {
-                    ports.frame(0, payload);
-                }
-            }
+            Way::Unordered => self.pass_on_at_once(ports),
             Way::Ordered => self.pass_on_in_order(ports),
         }
         match ports.inlets[COUNT].ended_with() {
@@ -101,25 +108,42 @@ impl<P: Payload> Gather<P> {
         }
         match self.way {
             Way::List => {
-                let values = std::mem::take(&mut self.held).into_values();
-                ports.frame(0, P::list(values.collect()));
+                let values = (0..self.came.len() as u32).filter_map(|index| self.value(index));
+                let values = values.collect();
+                ports.frame(0, P::list(values));
             }
             Way::Ordered | Way::Unordered => ports.end(0),
         }
         Step::Over
     }
 
+    fn pass_on_at_once(&mut self, ports: &mut Ports<'_, P>) {
+        for index in std::mem::take(&mut self.arrived) {
+            if let Some(payload) = self.value(index) {
+                ports.frame(0, payload);
+            }
+        }
+    }
+
     fn pass_on_in_order(&mut self, ports: &mut Ports<'_, P>) {
-        while self.came.contains_key(&self.next) {
-            if let Some(payload) = self.held.remove(&self.next) {
+        while let Some(came) = self.came.get_mut(&self.next) {
+            if let Some(payload) = came.value.take() {
                 ports.frame(0, payload);
             }
             self.next += 1;
         }
     }
 
+    /// The value of a key, if it has one that was not passed on.
+    fn value(&mut self, index: u32) -> Option<P> {
+        self.came.get_mut(&index)?.value.take()
+    }
+
     pub(super) fn holds(&self) -> (usize, usize) {
-        (self.held.len(), self.held.values().map(Payload::size).sum())
+        let held = self.came.values().filter_map(|came| came.value.as_ref());
+        held.fold((0, 0), |(frames, bytes), held| {
+            (frames + 1, bytes + held.size())
+        })
     }
 }
 

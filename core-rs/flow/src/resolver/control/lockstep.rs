@@ -7,11 +7,13 @@ use crate::resolver::inlet::Inlet;
 
 pub(super) fn each<P: Payload>(made: &mut u32, ports: &mut Ports<'_, P>) -> Step {
     let count = ports.outlets.len() - 1;
-    while let Some(row) = next_row(&mut ports.inlets[..count]) {
+    while ports.inlets[..count].iter().all(Inlet::holds_back) {
         let key = ports.place.key.child(*made);
         *made += 1;
-        for (port, payload) in row.into_iter().enumerate() {
-            ports.inner_frame(port, &key, payload);
+        for port in 0..count {
+            if let Some((_, payload)) = ports.inlets[port].hand_on() {
+                ports.inner_frame(port, &key, payload);
+            }
         }
     }
     if !shortest_is_over(&ports.inlets[..count]) {
@@ -23,9 +25,11 @@ pub(super) fn each<P: Payload>(made: &mut u32, ports: &mut Ports<'_, P>) -> Step
 
 pub(super) fn zip<P: Payload>(ports: &mut Ports<'_, P>) -> Step {
     let streams = ports.outlets.len();
-    while let Some(row) = next_row(&mut ports.inlets[..streams]) {
-        for (port, payload) in row.into_iter().enumerate() {
-            ports.frame(port, payload);
+    while ports.inlets[..streams].iter().all(Inlet::holds_back) {
+        for port in 0..streams {
+            if let Some((_, payload)) = ports.inlets[port].hand_on() {
+                ports.frame(port, payload);
+            }
         }
     }
     if !shortest_is_over(&ports.inlets[..streams]) {
@@ -33,16 +37,6 @@ pub(super) fn zip<P: Payload>(ports: &mut Ports<'_, P>) -> Step {
     }
     (0..streams).for_each(|port| ports.end(port));
     Step::Over
-}
-
-fn next_row<P: Payload>(inlets: &mut [Inlet<P>]) -> Option<Vec<P>> {
-    if !inlets.iter().all(Inlet::holds_back) {
-        return None;
-    }
-    inlets
-        .iter_mut()
-        .map(|inlet| inlet.hand_on().map(|(_, payload)| payload))
-        .collect()
 }
 
 fn shortest_is_over<P: Payload>(inlets: &[Inlet<P>]) -> bool {

@@ -23,8 +23,9 @@ pub(in crate::resolver) struct LoopRun<P> {
     emitted: usize,
     max_rounds: u32,
     round: u32,
-    /// The rounds from the current one on that something came of.
-    rounds: BTreeMap<u32, Round<P>>,
+    current: Round<P>,
+    /// Later rounds that something came of.
+    later: BTreeMap<u32, Round<P>>,
 }
 
 /// Nexts, until, emits of one round, by inner input port.
@@ -32,6 +33,20 @@ pub(in crate::resolver) struct LoopRun<P> {
 struct Round<P> {
     slots: Vec<Slot<P>>,
     missing: usize,
+}
+
+impl<P> Round<P> {
+    fn new(ports: usize) -> Self {
+        Self {
+            slots: (0..ports).map(|_| Slot::Empty).collect(),
+            missing: ports,
+        }
+    }
+
+    /// What came on one port, which is empty from now on.
+    fn take(&mut self, slot: usize) -> Slot<P> {
+        std::mem::replace(&mut self.slots[slot], Slot::Empty)
+    }
 }
 
 impl<P: Payload> LoopRun<P> {
@@ -42,7 +57,8 @@ impl<P: Payload> LoopRun<P> {
             emitted,
             max_rounds,
             round: 0,
-            rounds: BTreeMap::new(),
+            current: Round::new(carried + 1 + emitted),
+            later: BTreeMap::new(),
         }
     }
 
@@ -72,10 +88,10 @@ impl<P: Payload> LoopRun<P> {
         let slot = slot
             .filter(|slot| *slot < inner)
             .ok_or("an edge from a loop's body into a port that starts it")?;
-        let round = self.rounds.entry(round).or_insert_with(|| Round {
-            slots: vec![Slot::Empty; inner],
-            missing: inner,
-        });
+        let round = match round == self.round {
+            true => &mut self.current,
+            false => self.later.entry(round).or_insert_with(|| Round::new(inner)),
+        };
         let slot = &mut round.slots[slot];
         let same = match (&*slot, &value) {
             (Slot::Empty, _) => {
@@ -94,38 +110,25 @@ impl<P: Payload> LoopRun<P> {
     }
 
     pub(super) fn advance(&mut self, ports: &mut Ports<'_, P>) -> Step {
-        loop {
-            let step = self.advance_round(ports);
-            if step != Step::Going || !self.round_is_over() {
+        while self.current.missing == 0 {
+            let step = self.end_round(ports);
+            if step != Step::Going {
                 return step;
             }
         }
+        Step::Going
     }
 
-    fn round_is_over(&self) -> bool {
-        self.rounds
-            .get(&self.round)
-            .is_some_and(|round| round.missing == 0)
-    }
-
-    fn advance_round(&mut self, ports: &mut Ports<'_, P>) -> Step {
-        if !self.round_is_over() {
-            return Step::Going;
-        }
-        let Some(Round {
-            slots: mut nexts, ..
-        }) = self.rounds.remove(&self.round)
-        else {
-            return Step::Going;
-        };
-        let emits = nexts.split_off(self.carried + 1);
-        for (emit, payload) in emits.into_iter().enumerate() {
-            if let Slot::Value(payload) = payload {
+    /// Everything of the current round has come.
+    fn end_round(&mut self, ports: &mut Ports<'_, P>) -> Step {
+        let until = self.carried;
+        for emit in 0..self.emitted {
+            if let Slot::Value(payload) = self.current.take(until + 1 + emit) {
                 ports.frame(2 * self.carried + emit, payload);
             }
         }
-        let over = match nexts.pop() {
-            Some(Slot::Value(until)) => match until.truth() {
+        let over = match self.current.take(until) {
+            Slot::Value(until) => match until.truth() {
                 Some(over) => over,
                 None => {
                     return Step::Failed(Fault::BadValue {
@@ -134,37 +137,45 @@ impl<P: Payload> LoopRun<P> {
                     });
                 }
             },
-            _ => return self.end_without_value(ports),
+            Slot::Closed | Slot::Empty => return self.end_without_value(ports),
         };
         if over {
-            return self.end(nexts, ports);
+            return self.end(ports);
         }
-        let Some(nexts) = nexts
-            .into_iter()
-            .map(Slot::value)
-            .collect::<Option<Vec<P>>>()
-        else {
+        let nexts = &self.current.slots[..self.carried];
+        if !nexts.iter().all(|next| matches!(next, Slot::Value(_))) {
             return self.end_without_value(ports);
-        };
-        self.round += 1;
-        if self.round >= self.max_rounds {
+        }
+        if self.round + 1 >= self.max_rounds {
             return Step::Failed(Fault::LoopLimit {
                 name: ports.place.spec.name.clone(),
                 max_rounds: self.max_rounds,
             });
         }
-        let key = ports.place.key.child(self.round);
-        for (port, next) in nexts.into_iter().enumerate() {
-            ports.inner_frame(port, &key, next);
-        }
+        self.begin_next_round(ports);
         Step::Going
     }
 
-    fn end(&self, nexts: Vec<Slot<P>>, ports: &mut Ports<'_, P>) -> Step {
-        for (port, next) in (self.carried..).zip(nexts) {
-            match next {
-                Slot::Value(last) => ports.frame(port, last),
-                Slot::Closed | Slot::Empty => ports.close(port),
+    fn begin_next_round(&mut self, ports: &mut Ports<'_, P>) {
+        self.round += 1;
+        let key = ports.place.key.child(self.round);
+        for port in 0..self.carried {
+            if let Slot::Value(next) = self.current.take(port) {
+                ports.inner_frame(port, &key, next);
+            }
+        }
+        match self.later.remove(&self.round) {
+            Some(known) => self.current = known,
+            // All its slots are empty by now.
+            None => self.current.missing = self.current.slots.len(),
+        }
+    }
+
+    fn end(&mut self, ports: &mut Ports<'_, P>) -> Step {
+        for next in 0..self.carried {
+            match self.current.take(next) {
+                Slot::Value(last) => ports.frame(self.carried + next, last),
+                Slot::Closed | Slot::Empty => ports.close(self.carried + next),
             }
         }
         self.streams().for_each(|port| ports.end(port));
@@ -186,20 +197,12 @@ impl<P: Payload> LoopRun<P> {
     }
 
     pub(super) fn holds(&self) -> (usize, usize) {
-        let slots = self.rounds.values().flat_map(|round| &round.slots);
+        let rounds = self.later.values().chain([&self.current]);
+        let slots = rounds.flat_map(|round| &round.slots);
         let sizes = slots.filter_map(|slot| match slot {
             Slot::Value(payload) => Some(payload.size()),
             Slot::Empty | Slot::Closed => None,
         });
         sizes.fold((0, 0), |(frames, bytes), size| (frames + 1, bytes + size))
-    }
-}
-
-impl<P> Slot<P> {
-    fn value(self) -> Option<P> {
-        match self {
-            Self::Value(payload) => Some(payload),
-            Self::Empty | Self::Closed => None,
-        }
     }
 }

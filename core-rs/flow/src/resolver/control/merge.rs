@@ -1,10 +1,18 @@
 //! `merge`: all frames, numbered by arrival (rule 8). `any_of`: those of the input that came first (rule 1).
 
+use crate::ids::PortIx;
 use crate::payload::Payload;
 
 use super::{Ports, Step};
 
-pub(super) fn merge<P: Payload>(ports: &mut Ports<'_, P>) -> Step {
+pub(super) fn merge<P: Payload>(ports: &mut Ports<'_, P>, came: Option<PortIx>) -> Step {
+    if let Some(port) = came {
+        let inlet = &ports.inlets[port.index()];
+        if inlet.holds_back() && inlet.ended().is_none() {
+            pass_on(port.index(), ports);
+            return Step::Going;
+        }
+    }
     let (mut open, mut closed) = (0, 0);
     let merged = values(ports);
     for port in 0..merged {

@@ -86,12 +86,12 @@ impl<P: Payload> Control<P> {
         }
     }
 
-    /// Does all that follows from what has come.
-    pub(super) fn advance(&mut self, ports: &mut Ports<'_, P>) -> Step {
+    /// Does all that follows from what has come: on this port in the node's own scope, or anywhere.
+    pub(super) fn advance(&mut self, ports: &mut Ports<'_, P>, came: Option<PortIx>) -> Step {
         match self {
             Self::Each(made) => lockstep::each(made, ports),
             Self::Zip => lockstep::zip(ports),
-            Self::Merge => merge::merge(ports),
+            Self::Merge => merge::merge(ports, came),
             Self::AnyOf(chosen) => merge::any_of(chosen, ports),
             Self::Route => route::route(ports),
             Self::List(items) => gather::list_of_stream(items, ports),

@@ -1,18 +1,10 @@
 //! What running activations, inputs and peers may do, and what is an error.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test fails by panicking"
-)]
-
-mod support;
-
 use omniflow_flow::{Arrival, EdgeId, Effect, Item, PortIx, ResolverError};
 
-use support::Word;
-use support::build::{FlowBuilder, out, text, texts};
-use support::place::{NODE, Place, ROOT, choice, first, join, optional, send, unwanted};
+use crate::support::Word;
+use crate::support::build::{FlowBuilder, out, text, texts};
+use crate::support::place::{NODE, Place, ROOT, choice, first, join, optional, send, unwanted};
 
 #[test]
 fn outputs_are_numbered_and_go_to_every_edge() {

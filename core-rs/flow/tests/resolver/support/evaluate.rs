@@ -1,7 +1,7 @@
 //! What a job must do, told without arrivals: values of whole edges, worked out backwards from what is asked for. Where order
 //! of arrival decides (which alternative fires, how a merge interleaves), it follows what was seen, if that could be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use omniflow_flow::{
     EdgeId, Graph, Key, NodeId, NodeKind, NodeSpec, Origin, Payload, PortIx, ScopeId,
@@ -290,31 +290,30 @@ impl<'a> Oracle<'a> {
     /// What was seen to leave the node, if it is made of these in an order that they allow; of what nobody read to the end,
     /// the rest follows in any order.
     fn interleaved(&self, node: NodeId, key: &Key, parts: &[Carried]) -> Carried {
-        let mut rest: Vec<Vec<Word>> = parts
-            .iter()
-            .map(words)
-            .map(|mut part| {
-                part.reverse();
-                part
-            })
-            .collect();
-        let seen = self
-            .seen
-            .sent
-            .get(&(node, key.clone()))
-            .cloned()
-            .unwrap_or_default();
-        let mut all = Vec::new();
-        for word in seen {
-            // Words are as good as unique: the first part that may go on with it does.
-            let part = rest.iter_mut().find(|part| part.last() == Some(&word));
-            let part = part.unwrap_or_else(|| {
-                panic!("{node:?} {key} sent {word:?} out of order, or from nowhere")
-            });
-            part.pop();
-            all.push(word);
+        let parts: Vec<Vec<Word>> = parts.iter().map(words).collect();
+        let seen = self.seen.sent.get(&(node, key.clone()));
+        let mut all = seen.cloned().unwrap_or_default();
+        // How far each part may have been read: the same word may have come from several.
+        let mut read = BTreeSet::from([vec![0; parts.len()]]);
+        for word in &all {
+            let further = |read: &Vec<usize>| {
+                let next = |part: &usize| parts[*part].get(read[*part]) == Some(word);
+                let mut further = Vec::new();
+                for part in (0..parts.len()).filter(next) {
+                    further.push(read.clone());
+                    further.last_mut().unwrap()[part] += 1;
+                }
+                further
+            };
+            read = read.iter().flat_map(further).collect();
+            assert!(
+                !read.is_empty(),
+                "{node:?} {key} sent {word:?} out of order, or from nowhere"
+            );
         }
-        all.extend(rest.into_iter().flat_map(|part| part.into_iter().rev()));
+        for (part, read) in parts.iter().zip(read.first().unwrap()) {
+            all.extend(&part[*read..]);
+        }
         Carried::Many(all)
     }
 

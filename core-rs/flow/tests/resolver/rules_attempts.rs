@@ -1,18 +1,10 @@
 //! What is left of an attempt when the next one starts: rule 12, as far as it is the resolver's.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test fails by panicking"
-)]
-
-mod support;
-
 use omniflow_flow::{Arrival, EdgeId, Effect, Item, NodeId, ResolverError};
 
-use support::Word;
-use support::build::{FlowBuilder, out, text};
-use support::place::{NODE, Place, ROOT, deliver, first, join, optional};
+use crate::support::Word;
+use crate::support::build::{FlowBuilder, out, text};
+use crate::support::place::{NODE, Place, ROOT, deliver, first, join, optional};
 
 #[test]
 fn rule_12_frames_of_an_earlier_attempt_are_dropped_unless_delivered() {

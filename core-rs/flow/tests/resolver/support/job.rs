@@ -184,8 +184,14 @@ impl Job {
         let arrival = self.places[place]
             .accept(edge, &Key::ROOT, epoch, item, &mut effects)
             .unwrap();
+        let may_act = match arrival {
+            Arrival::Taken => true,
+            // For a node that is not bound yet, the scheduler acts: it closes what is dead (rule 7).
+            Arrival::Parked => place == 0 && effects.iter().all(closes),
+            Arrival::Duplicate | Arrival::Stale | Arrival::Unwanted => false,
+        };
         assert!(
-            arrival == Arrival::Taken || effects.is_empty(),
+            may_act || effects.is_empty(),
             "{arrival:?} had effects: {effects:?}"
         );
         self.carry_out(effects);
@@ -315,4 +321,17 @@ impl Job {
             }
         }
     }
+}
+
+/// What closing a node asks for, and nothing else.
+fn closes(effect: &Effect<Word>) -> bool {
+    matches!(
+        effect,
+        Effect::NodeClosed { .. }
+            | Effect::Unwanted { .. }
+            | Effect::Send {
+                item: Item::Closed,
+                ..
+            }
+    )
 }

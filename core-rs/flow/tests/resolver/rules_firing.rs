@@ -1,16 +1,8 @@
 //! When a node fires, and when it is closed: rules 1, 2 and 5, on flows small enough to read.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test fails by panicking"
-)]
-
-mod support;
-
 use omniflow_flow::{Arrival, Effect, InputValue, Item};
 
-use support::place::{
+use crate::support::place::{
     NODE, Place, ROOT, activate, choice, deliver, join, optional, plain, result, send, stream_end,
     unwanted,
 };

@@ -8,9 +8,30 @@ pub mod job;
 pub mod place;
 pub mod plan;
 pub mod role;
+pub mod scoped;
+pub mod script;
 pub mod weave;
 
 use omniflow_flow::Payload;
+use proptest::prelude::ProptestConfig;
+use proptest::test_runner::RngSeed;
+
+/// Random cases, the same in every run. `OMNIFLOW_HUNT=20000` looks for new ones, that many of each property; what it finds
+/// becomes a test with a name.
+pub fn cases(cases: u32) -> ProptestConfig {
+    let hunted = std::env::var("OMNIFLOW_HUNT").ok();
+    let hunted = hunted.and_then(|cases| cases.parse().ok());
+    ProptestConfig {
+        cases: hunted.unwrap_or(cases),
+        rng_seed: match hunted {
+            Some(_) => RngSeed::Random,
+            None => RngSeed::Fixed(7),
+        },
+        max_global_rejects: 1_000_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
 
 /// A payload that is its own content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,18 +1,10 @@
 //! Every reason why a flow can never work is found, named and placed.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test fails by panicking"
-)]
-
-mod support;
-
 use omniflow_flow::{
     Destination, EdgeId, Graph, NodeId, Origin, PortIx, Problem, ProblemCode, ValueKind, ValueType,
 };
 
-use support::build::{FlowBuilder, out, text, texts};
+use crate::support::build::{FlowBuilder, out, text, texts};
 
 fn problems(flow: FlowBuilder) -> Vec<Problem> {
     Graph::new(flow.spec)

@@ -1,17 +1,9 @@
 //! In which order frames come, and when a job is over: rules 8 and 9.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test fails by panicking"
-)]
-
-mod support;
-
 use omniflow_flow::{Arrival, Effect, InputValue, Item};
 
-use support::build::{FlowBuilder, out, text, texts};
-use support::place::{
+use crate::support::build::{FlowBuilder, out, text, texts};
+use crate::support::place::{
     NODE, Place, activate, deliver, first, optional, result, stream_end, unwanted,
 };
 

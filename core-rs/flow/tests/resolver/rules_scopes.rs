@@ -1,98 +1,14 @@
 //! Rules 3 to 7 and 9, on flows small enough to read.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test fails by panicking"
-)]
-
-mod support;
-
-use std::sync::Arc;
-
 use omniflow_flow::{
     Effect, Fault, Graph, Home, Item, Key, NodeId, NodeKind, Origin, Payload, ProblemCode, Reader,
     Resolver, ScopeId,
 };
 
-use support::Word;
-use support::build::{FlowBuilder, count, list, out, text, texts, truth};
-use support::cluster::Cluster;
-use support::role::Carried;
-
-const ROOT: ScopeId = ScopeId::ROOT;
-
-/// `collect(page(item, outer) for item in each(stream))`; nodes: each, page, collect.
-fn fan(outer: bool) -> FlowBuilder {
-    let mut flow = FlowBuilder::new();
-    let (stream, extra) = (flow.input("stream", texts()), flow.input("extra", text()));
-    let scope = flow.scope("page", ROOT, false);
-    let each = flow.control(
-        "each",
-        ROOT,
-        NodeKind::Each { scope },
-        &[(texts(), stream)],
-        &[text(), count()],
-    );
-    let mut reads = vec![("item", text(), out(each, 0))];
-    if outer {
-        reads.push(("extra", text(), extra));
-    }
-    let page = flow.node("page", &reads, &[text().or_none()]);
-    flow.place(page, scope);
-    let inputs = [(text().or_none(), out(page, 0)), (count(), out(each, 1))];
-    let collect = flow.control(
-        "collect",
-        ROOT,
-        NodeKind::Collect { scope },
-        &inputs,
-        &[list()],
-    );
-    flow.result("pages", list().or_none(), &[out(collect, 0)]);
-    flow
-}
-
-/// A loop over one text with two roles; nodes: loop, next, until.
-fn cycle(max_rounds: u32) -> Arc<Graph> {
-    let mut flow = FlowBuilder::new();
-    let start = flow.input("start", text());
-    let scope = flow.scope("rounds", ROOT, true);
-    let kind = NodeKind::Loop {
-        scope,
-        carried: 1,
-        emitted: 0,
-        max_rounds,
-    };
-    let node = flow.control(
-        "loop",
-        ROOT,
-        kind.clone(),
-        &[(text(), start)],
-        &[text(), text()],
-    );
-    let next = flow.node("next", &[("state", text(), out(node, 0))], &[text()]);
-    let until = flow.node("until", &[("state", text(), out(next, 0))], &[truth()]);
-    flow.place(next, scope);
-    flow.place(until, scope);
-    flow.rebuild_loop(node, out(next, 0), out(until, 0), &[], kind);
-    flow.result("last", text().or_none(), &[out(node, 1)]);
-    flow.graph()
-}
-
-fn words(count: u64) -> Carried {
-    Carried::Many((0..count).map(Word).collect())
-}
-
-/// Runs a job in order of arrival, measuring what it holds after each step.
-fn measured(graph: Arc<Graph>, inputs: &[Carried]) -> Cluster {
-    let mut cluster = Cluster::new(graph, 2, 7);
-    cluster.wild = false;
-    cluster.feed(inputs);
-    while cluster.step() {
-        cluster.measure();
-    }
-    cluster
-}
+use crate::support::Word;
+use crate::support::build::{FlowBuilder, count, list, out, text, texts};
+use crate::support::role::Carried;
+use crate::support::scoped::{ROOT, cycle, fan, measured, words};
 
 #[test]
 fn rule_03_a_frame_from_outside_matches_every_key_and_is_kept_until_the_scope_ends() {

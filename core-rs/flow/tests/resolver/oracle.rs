@@ -1,23 +1,15 @@
 //! Random flows, run by resolvers against an oracle that knows no arrivals: it evaluates whole edges, node by node.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test fails by panicking"
-)]
-
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use omniflow_flow::{EdgeId, Graph, NodeId, Origin, PortIx};
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
 
-use support::job::{Job, Seen};
-use support::plan::{Plan, plan, plan_without_choices};
-use support::role::{self, Carried};
+use crate::support::cases;
+use crate::support::job::{Job, Seen};
+use crate::support::plan::{Plan, plan, plan_without_choices};
+use crate::support::role::{self, Carried};
 
 /// What a job must do. Where several alternatives of a node could fire, arrival order decides: the oracle follows the one
 /// that fired, if it could.
@@ -132,17 +124,8 @@ fn run(graph: &Arc<Graph>, inputs: &[Carried], places: usize, seed: u64) -> Seen
     job.seen
 }
 
-fn config() -> ProptestConfig {
-    let persistence = FileFailurePersistence::WithSource("regressions");
-    ProptestConfig {
-        cases: 1_500,
-        failure_persistence: Some(Box::new(persistence)),
-        ..ProptestConfig::default()
-    }
-}
-
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(cases(500))]
 
     /// Rules 1, 2, 5, 8, 9: every job ends, order holds, nothing fires twice, nothing is kept, whatever the order of
     /// arrival and whatever comes twice. (The job's own checks assert order, single firing and memory.)

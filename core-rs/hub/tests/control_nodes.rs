@@ -206,6 +206,39 @@ fn a_worker_lost_in_mid_fan_out_loses_only_what_was_not_done() {
 }
 
 #[test]
+fn a_job_that_lost_what_left_a_fan_out_starts_over_from_its_inputs() {
+    let cluster = cluster(&fan_out());
+    cluster.worker("splitter", &["split"], |activation| act(&activation));
+    let shouter = cluster.worker("shouter", &["shout"], |activation| act(&activation));
+    let (told, news) = channel();
+    let told = Mutex::new(told);
+    let joiner = cluster.worker("joiner", &["join"], move |activation| {
+        let _ = told.lock().unwrap().send(());
+        hang(&activation);
+    });
+    cluster.until_ready(3);
+    let mut client = cluster.client();
+    submit(&client, "fan_out", &["a b c"]);
+    client.accepted();
+    // The fan-out has ended, for what it brought has been joined: nobody keeps its insides.
+    news.recv_timeout(Duration::from_secs(20)).unwrap();
+    shouter.kill();
+    cluster.until("the shouter is lost", |status| {
+        let lost = |worker: &v1::WorkerStatus| worker.state() == v1::worker_status::State::Lost;
+        status.workers.iter().any(lost)
+    });
+    joiner.kill();
+    cluster.worker("heir", &["shout", "join"], |activation| act(&activation));
+    let (frames, end) = client.rest();
+    assert_eq!(end.error, None);
+    assert_eq!(words(&frames), ["A B C"]);
+    let report = end.report.unwrap();
+    let splits = report.activations.iter().filter(|a| a.node == "split.run");
+    assert_eq!(splits.count(), 2, "{:?}", report.activations);
+    cluster.assert_clean();
+}
+
+#[test]
 fn many_jobs_with_fan_outs_and_loops_leave_nothing_behind() {
     let cluster = cluster(&fan_out());
     cluster.hub.put_flow(&rounds(10).encode_to_vec()).unwrap();

@@ -138,8 +138,9 @@ impl Job {
             Some(slot) => *slot,
             None => Slot::new(self.floor, Stand::Wanted),
         };
-        slot.epoch += 1;
-        let before = (slot.epoch - self.floor > 1).then_some(slot.worker);
+        // One that was adopted has an epoch of an earlier life.
+        slot.epoch = slot.epoch.max(self.floor) + 1;
+        let before = (slot.worker != WorkerId(0)).then_some(slot.worker);
         self.highest = self.highest.max(slot.epoch);
         slot.worker = worker;
         slot.stand = Stand::Held;

@@ -132,7 +132,15 @@ pub enum Event {
     },
     /// An earlier life of the scheduler accepted this job.
     Restore(Box<Restored>),
-    /// Every worker that may hold something of restored jobs has reported, or is dead: they are placed.
+    /// Every worker that may hold something of a restored job has reported, or is dead, and this is what the living ones
+    /// hold of it: it goes on there (rule 14). What nobody holds is lost, as with a worker that died.
+    Adopt {
+        /// The job.
+        job: JobId,
+        /// Binds.
+        held: Vec<HeldBind>,
+    },
+    /// The same of all other restored jobs: nobody holds anything of them, so that they are placed.
     Resume,
     /// No new jobs from now on; what runs goes on.
     Close,
@@ -180,6 +188,21 @@ pub struct Restored {
     pub first_epoch: u32,
     /// How it ended, if it had.
     pub end: Option<RestoredEnd>,
+}
+
+/// A bind that a worker has kept through the scheduler's death.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldBind {
+    /// The node, by index.
+    pub node: u32,
+    /// Of the bind.
+    pub key: Key,
+    /// Who has it.
+    pub worker: WorkerId,
+    /// The attempt's number.
+    pub epoch: u32,
+    /// How far it got.
+    pub state: NodeState,
 }
 
 /// How a job ended in an earlier life.

@@ -233,7 +233,8 @@ impl Job {
 
     /// Attempts at a bind in this life of the scheduler.
     pub(crate) fn tries(&self, slot: &Slot) -> u32 {
-        slot.epoch - self.floor + self.restarts
+        // One that was adopted has an epoch of an earlier life.
+        slot.epoch.saturating_sub(self.floor) + self.restarts
     }
 
     /// Takes the attempt into the report, if there is room. `listed`: whatever room there is.

@@ -9,11 +9,13 @@
 //! - `progress`: what events of activations and results change. `ending`: what happens when a job is over.
 //! - `report` with `traffic`: what is told of a job's attempts.
 //! - `clients`: to whom a job belongs, and what becomes of it when they go.
-//! - `recovery`: what happens when a worker dies; `rerun`: what runs again then. `restoring`: jobs of an earlier life of the scheduler.
+//! - `recovery`: what happens when a worker dies; `rerun`: what runs again then. `restoring`: jobs of an earlier life of the
+//!   scheduler; `adopting`: what goes on of them.
 //! - `deadlines`: what happens as time passes.
 //! - `fault`: every error that a job can end in, with its cure.
 
 mod admission;
+mod adopting;
 mod binding;
 mod check;
 mod clients;
@@ -40,7 +42,7 @@ mod traffic;
 mod wanted;
 
 pub use effect::{Bind, Effect};
-pub use event::{Event, NodeState, NodeUpdate, Restored, RestoredEnd, Submission};
+pub use event::{Event, HeldBind, NodeState, NodeUpdate, Restored, RestoredEnd, Submission};
 pub use fault::{Code, Fault, key};
 pub use fleet::{WorkerState, WorkerView};
 pub use ids::{ClientId, FlowId, JobId, Micros};

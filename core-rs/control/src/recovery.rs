@@ -17,9 +17,9 @@ use crate::slot::{Slot, Stand};
 use crate::table::Control;
 
 /// How a death was seen, and whose it was.
-struct Death<'a> {
-    name: &'a str,
-    cause: &'a str,
+pub(crate) struct Death<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) cause: &'a str,
 }
 
 impl Control {
@@ -52,7 +52,13 @@ impl Control {
         self.policy.left(worker);
     }
 
-    fn recover(&mut self, id: JobId, death: &Death<'_>, now: Micros, effects: &mut Vec<Effect>) {
+    pub(crate) fn recover(
+        &mut self,
+        id: JobId,
+        death: &Death<'_>,
+        now: Micros,
+        effects: &mut Vec<Effect>,
+    ) {
         let Some(job) = self.jobs.get(&id) else {
             return;
         };

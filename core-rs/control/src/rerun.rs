@@ -124,7 +124,7 @@ impl Search<'_> {
     fn add_rounds(&mut self) {
         let (job, plan) = (self.job, self.plan);
         for (node, key) in self.again.clone() {
-            let began = |slot: &Slot| slot.epoch > job.floor;
+            let began = |slot: &Slot| slot.has_begun(job.floor);
             if !job.slots.get(node, &key).is_some_and(began) {
                 continue;
             }
@@ -189,7 +189,8 @@ impl Search<'_> {
             let sends_new = !planned.deterministic || self.new.contains(&at);
             let slot = self.job.slots.get(at.0, &at.1);
             let may_have_sent = slot.is_some_and(|slot| {
-                slot.sent || planned.forwards && (slot.is_placed() || slot.epoch > self.job.floor)
+                slot.sent
+                    || planned.forwards && (slot.is_placed() || slot.has_begun(self.job.floor))
             });
             if !sends_new || !may_have_sent {
                 continue;
@@ -227,7 +228,7 @@ impl Search<'_> {
     fn reads_what_is_gone(&self) -> bool {
         let read_before = |(node, key): &&At| {
             let slot = self.job.slots.get(*node, key);
-            slot.is_some_and(|slot| slot.epoch > self.job.floor)
+            slot.is_some_and(|slot| slot.has_begun(self.job.floor))
         };
         self.again.iter().filter(read_before).any(|(node, key)| {
             let planned = &self.plan.nodes[*node];

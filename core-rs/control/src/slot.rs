@@ -60,6 +60,11 @@ impl Slot {
         matches!(self.stand, Stand::Held | Stand::Over)
     }
 
+    /// Whether it was ever given to a worker. `floor` is the job's; a bind that was adopted is of an earlier life.
+    pub(crate) fn has_begun(&self, floor: u32) -> bool {
+        self.epoch > floor || self.sent || self.worker != WorkerId(0)
+    }
+
     pub(crate) fn is_at(&self, worker: WorkerId) -> bool {
         self.is_placed() && self.worker == worker
     }

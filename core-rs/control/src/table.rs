@@ -169,6 +169,7 @@ impl Control {
             Event::ClientLost(client) => self.client_lost(client, now),
             Event::Forget { job } => self.forget_ended(job, effects),
             Event::Restore(restored) => self.restore(*restored, now, effects),
+            Event::Adopt { job, held } => self.adopt(job, held, now, effects),
             Event::Resume => self.resume(now, effects),
             Event::Close => self.closed = true,
             Event::Tick => self.tick(now, effects),

@@ -92,7 +92,7 @@ impl Attempt {
             self.features = std::mem::take(&mut update.features);
         }
         if let Some(traffic) = update.traffic.take() {
-            self.traffic = Some(traffic.since(arrived));
+            self.traffic = Some(traffic.since(arrived, self.queued_us, at));
         }
         true
     }

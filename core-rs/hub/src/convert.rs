@@ -4,6 +4,8 @@ use omniflow_control::{Attempt, Code, Fault, Job, JobId, NodeState};
 use omniflow_flow::{Graph, Key, NodeId};
 use omniflow_wire::v1;
 
+use crate::traffic;
+
 /// A job's number as clients see it.
 pub fn job_name(job: JobId) -> String {
     format!("{:016x}", job.0)
@@ -124,8 +126,8 @@ pub(crate) fn report(job: &Job, graph: &Graph) -> v1::Report {
         ended_us: attempt.ended_us,
         state: wire_state(attempt.state).into(),
         features: attempt.features.iter().cloned().collect(),
-        outputs: Vec::new(),
-        inputs: Vec::new(),
+        outputs: traffic::outputs(attempt, graph),
+        inputs: traffic::inputs(attempt, graph),
     });
     v1::Report {
         jct_us: job.jct_us(),

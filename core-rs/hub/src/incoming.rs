@@ -8,6 +8,7 @@ use omniflow_wire::{LinkMessage, v1};
 use crate::convert;
 use crate::job_data::JobData;
 use crate::state::State;
+use crate::traffic;
 
 impl State {
     /// Everything that one read brought. Reports are taken in before frames: the last frame of a result often comes
@@ -73,6 +74,7 @@ impl State {
         let Some(state) = convert::node_state(event.state) else {
             return;
         };
+        let at = Micros(now.0.saturating_sub(event.age_us));
         let update = NodeUpdate {
             worker,
             job: JobId(event.job),
@@ -80,13 +82,14 @@ impl State {
             key: Key::new(&event.key),
             epoch: event.epoch,
             state,
-            at: Micros(now.0.saturating_sub(event.age_us)),
+            at,
             features: event
                 .features
                 .into_iter()
                 .map(|feature| (feature.name, feature.value))
                 .collect(),
             fault: event.error.map(convert::fault).map(Box::new),
+            traffic: traffic::of_event(event.outputs, event.inputs, at),
         };
         self.step(Event::Node(update), now);
     }

@@ -14,7 +14,7 @@
 //!   `unreachable`: a worker that another one cannot reach.
 //! - `journal`: what survives the process. `journaling`: what is written into it, and what waits for that. `restore`: the
 //!   next life. `stop_at`: points at which tests have the process die.
-//! - `flows`, `nearest` (did you mean ...?), `status`, `convert`: what their names say.
+//! - `flows`, `nearest` (did you mean ...?), `status`, `convert`, `traffic`: what their names say.
 
 mod arriving;
 mod budgets;
@@ -44,6 +44,7 @@ mod status;
 mod stop_at;
 mod submit;
 mod take;
+mod traffic;
 mod unreachable;
 mod value_check;
 mod wake;

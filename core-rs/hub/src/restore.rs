@@ -24,6 +24,7 @@ use crate::journal::bodies::Ended;
 use crate::journal::{Image, JobImage};
 use crate::state::State;
 use crate::submit;
+use crate::traffic;
 
 /// Epochs of one life; a node has far fewer attempts.
 const EPOCHS: u32 = 1_000;
@@ -226,9 +227,11 @@ fn attempt(report: v1::ActivationReport, graph: &Graph) -> Attempt {
         .nodes()
         .iter()
         .position(|node| node.name == report.node);
+    let node = node.unwrap_or_default() as u32;
+    let traffic = traffic::restored(&report, graph, node);
     let name: Arc<str> = report.worker.into();
     Attempt {
-        node: node.unwrap_or_default() as u32,
+        node,
         key: Key::new(&report.key),
         worker: WorkerId(0),
         worker_name: name,
@@ -240,6 +243,7 @@ fn attempt(report: v1::ActivationReport, graph: &Graph) -> Attempt {
         first_frame_us: report.first_frame_us,
         ended_us: report.ended_us,
         features: report.features.into_iter().collect(),
+        traffic,
     }
 }
 

@@ -51,7 +51,16 @@ fn a_job_streams_its_result_and_reports_where_its_time_went() {
         assert_eq!(activation.features["letters"], 11.0);
         assert!(activation.queued_us > 0 && activation.started_us >= activation.queued_us);
         assert!(activation.ended_us >= activation.started_us);
+        let (given, read) = (&activation.outputs[0], &activation.inputs[0]);
+        assert_eq!((given.port.as_str(), read.frames), ("output", 1));
+        let within = activation.queued_us..=activation.ended_us;
+        assert!(within.contains(&given.first_us) && within.contains(&read.first_us));
+        assert!(within.contains(&given.last_us) && given.last_us >= given.first_us);
     }
+    assert!(report.arrived_unix_us > 0);
+    let frames = |node: usize| report.activations[node].outputs[0].frames;
+    assert_eq!((frames(0), frames(1)), (1, 3));
+    assert_eq!(report.activations[1].outputs[0].sampled_us.len(), 3);
     for step in [
         node_progress::State::Queued,
         node_progress::State::Started,

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use omniflow_flow::{ActivationInput, InputValue, Key, NodeId, PortIx};
 use parking_lot::{Condvar, Mutex};
 
+use crate::core::flow_counts::Traffic;
 use crate::error::NodeError;
 use crate::flow_entry::FlowEntry;
 use crate::ids::JobId;
@@ -65,6 +66,7 @@ pub struct Activation {
     cancelled: AtomicBool,
     pub(crate) started: AtomicBool,
     pub(crate) emitted: AtomicBool,
+    pub(crate) traffic: Traffic,
     streams: Mutex<Vec<Stream>>,
     changed: Condvar,
 }
@@ -115,8 +117,18 @@ impl Activation {
             cancelled: AtomicBool::new(false),
             started: AtomicBool::new(false),
             emitted: AtomicBool::new(false),
+            traffic: Traffic::default(),
             streams,
             changed: Condvar::new(),
+        }
+    }
+
+    /// Counts the plain inputs, which it has from the beginning.
+    pub(crate) fn count_values(&self, now: Instant) {
+        for input in &self.inputs {
+            if let Some(value) = &input.value {
+                self.traffic.came(input.port.0, value.len(), now);
+            }
         }
     }
 

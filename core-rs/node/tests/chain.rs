@@ -74,6 +74,19 @@ async fn a_chain_over_two_workers_runs() {
         _ => false,
     });
     assert!(tokens, "work features travel with DONE");
+    let counted = pair.first.heard.iter().any(|message| match message {
+        LinkMessage::Events(events) => events.events.iter().any(|event| {
+            let count = |ports: &[v1::PortCount]| match ports {
+                [port] => Some((port.port, port.frames, port.bytes)),
+                _ => None,
+            };
+            // "hello" went in, "hello a" came out.
+            (event.node, count(&event.inputs), count(&event.outputs))
+                == (0, Some((0, 1, 5)), Some((0, 1, 7)))
+        }),
+        _ => false,
+    });
+    assert!(counted, "what went over the ports travels with DONE");
     for (worker, scheduler) in [(&pair.one, &mut pair.first), (&pair.two, &mut pair.second)] {
         scheduler.release(5);
         scheduler.send(v1::Ping { nonce: 9 });

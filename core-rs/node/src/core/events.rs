@@ -5,6 +5,8 @@ use std::time::Instant;
 
 use omniflow_wire::v1;
 
+use crate::core::flow_counts::Traffic;
+
 /// Enough for a scheduler that is away for a while; beyond it the oldest are dropped, and counted.
 const MAX_EVENTS: usize = 65_536;
 
@@ -22,6 +24,13 @@ impl EventLog {
             self.dropped += 1;
         }
         self.waiting.push_back((at, event));
+    }
+
+    /// The last one says that an activation is over: with what went over its ports.
+    pub(crate) fn tell_traffic(&mut self, traffic: &Traffic, now: Instant) {
+        if let Some((_, event)) = self.waiting.back_mut() {
+            traffic.tell(event, now);
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

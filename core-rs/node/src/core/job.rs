@@ -167,6 +167,7 @@ impl Job {
                 ..
             } => {
                 if let Some(activation) = self.activations.get(&(node, key)) {
+                    activation.traffic.came(port.0, payload.len(), cx.now);
                     activation.deliver(port, payload);
                     cx.out.wake_reader(activation);
                 }
@@ -237,6 +238,7 @@ impl Job {
             return cx.site.failed(&subject, Some(&flow), error, cx.now, cx.out);
         };
         cx.site.counters.activations += 1;
+        activation.count_values(cx.now);
         cx.site.event(&subject, State::Queued, cx.now, cx.out);
         queue.push(Arc::clone(&activation));
         cx.out.wake_queue(&queue);

@@ -5,6 +5,7 @@ mod binds;
 mod delivery;
 mod ending;
 mod events;
+pub(crate) mod flow_counts;
 mod gone;
 mod job;
 mod lanes;

@@ -38,9 +38,11 @@ impl Job {
         let mut taken = 0;
         for frame in frames {
             let mut effects = Vec::new();
+            let bytes = frame.len();
             self.resolver
                 .emit(node, &key, index, frame, &mut effects)
                 .map_err(|error| bad_output(activation, port, &error))?;
+            activation.traffic.gave(index.0, bytes, cx.now);
             if !activation.emitted.swap(true, Ordering::Relaxed) {
                 let subject = self.subject(activation);
                 cx.site.event(&subject, State::FirstFrame, cx.now, cx.out);
@@ -95,6 +97,7 @@ impl Job {
         let subject = self.subject(activation);
         cx.site
             .detailed_event(&subject, State::Done, features, None, cx.now, cx.out);
+        cx.site.events.tell_traffic(&activation.traffic, cx.now);
         Ok(())
     }
 
@@ -110,6 +113,7 @@ impl Job {
         let subject = self.subject(activation);
         cx.site
             .failed(&subject, Some(&self.flow), error, cx.now, cx.out);
+        cx.site.events.tell_traffic(&activation.traffic, cx.now);
         Ok(())
     }
 

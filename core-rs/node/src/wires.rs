@@ -1,7 +1,9 @@
 //! What a worker must know of a flow's edges, looked up once per flow: which scopes their frames are of, and which edges
 //! belong to a node and to the control nodes at its side.
 
-use omniflow_flow::{EdgeId, EdgeSpec, Graph, Home, NodeId, NodeKind, Origin, PortIx, ScopeId};
+use omniflow_flow::{
+    Destination, EdgeId, EdgeSpec, Graph, Home, NodeId, NodeKind, Origin, PortIx, ScopeId,
+};
 
 /// A loop around an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,7 +226,7 @@ fn wire(graph: &Graph, edge: &EdgeSpec) -> Wire {
 
 /// Whether an edge leads to a role node that is bound when its branch is taken.
 fn waits_for_gates(graph: &Graph, edge: &EdgeSpec) -> bool {
-    let omniflow_flow::Destination::Node { node, .. } = edge.to else {
+    let Destination::Node { node, .. } = edge.to else {
         return false;
     };
     let spec = &graph.nodes()[node.index()];
@@ -256,7 +258,7 @@ fn ends(graph: &Graph, node: NodeId) -> Ends {
             let of_own_key = graph
                 .edge(edge)
                 .is_some_and(|spec| edge_scope(graph, spec) == scope);
-            if of_own_key && spec.scope == scope && ends_with_home(&spec.kind) {
+            if of_own_key && spec.scope == scope && serves(graph, *beside, node) {
                 ends.read.push(edge);
             }
         }
@@ -274,10 +276,21 @@ fn ends(graph: &Graph, node: NodeId) -> Ends {
     ends
 }
 
-/// Whether a control node at a role node's side has done its work when that has. What a role node itself feeds goes on.
-fn ends_with_home(kind: &NodeKind) -> bool {
-    !matches!(
-        kind,
+/// Whether a node at a role node's side has done its work for a key when the role node has: all that it gives goes there.
+fn serves(graph: &Graph, node: NodeId, home: NodeId) -> bool {
+    if node == home {
+        return true;
+    }
+    let spec = &graph.nodes()[node.index()];
+    let follows = matches!(
+        spec.kind,
         NodeKind::Each { .. } | NodeKind::Route { .. } | NodeKind::Loop { .. }
-    )
+    );
+    let ports = (0..spec.outputs.len() as u32).map(PortIx);
+    let mut readers = ports.flat_map(|port| graph.edges_from(Origin::Node { node, port }));
+    !follows
+        && readers.all(|edge| match graph.edge(*edge).map(|edge| edge.to) {
+            Some(Destination::Node { node: reader, .. }) => serves(graph, reader, home),
+            _ => false,
+        })
 }

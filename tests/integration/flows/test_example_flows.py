@@ -9,6 +9,7 @@ import pytest
 from omniflow import Audio, Image
 from omniflow.client import Client
 from omniflow.errors import OmniFlowError
+from omniflow.types import AnyRecord
 from omniflow.v1.job_pb2 import Report
 
 PATIENCE_S = 25.0
@@ -17,6 +18,11 @@ SOUND = Audio.from_array(np.zeros(800, np.float32), sample_rate=8_000)
 
 def picture(width: int) -> Image:
     return Image.from_array(np.zeros((4, width), np.uint8))
+
+
+def scan_of(pages: list[Image]) -> AnyRecord:
+    """As the example's own `Scan`, which this process does not import."""
+    return AnyRecord("Scan", {"title": "a title", "pages": pages})
 
 
 async def run(address: str, flow: str, inputs: dict[str, Any], **parameters: Any) -> tuple[dict[str, Any], Report]:
@@ -36,7 +42,7 @@ def activations(report: Report) -> Counter[str]:
 
 
 async def test_pages_are_read_in_parallel_by_two_workers_and_joined_in_order(pdf: str) -> None:
-    scan = {"title": "ten pages", "pages": [picture(10 + page) for page in range(10)]}
+    scan = scan_of([picture(10 + page) for page in range(10)])
     results, report = await run(pdf, "read_pdf", {"scan": scan, "question": "How big?"})
     pages = ", ".join(f"{10 + page}x4" for page in range(10))
     assert results == {"result": f"How big? 10 pages: {pages}"}
@@ -47,13 +53,13 @@ async def test_pages_are_read_in_parallel_by_two_workers_and_joined_in_order(pdf
 
 
 async def test_a_document_without_pages_is_answered_from_none(pdf: str) -> None:
-    results, report = await run(pdf, "read_pdf", {"scan": {"title": "none", "pages": []}, "question": "And?"})
+    results, report = await run(pdf, "read_pdf", {"scan": scan_of([]), "question": "And?"})
     assert results == {"result": "And? 0 pages: "}
     assert activations(report) == {"splitter.pages": 1, "llm.answer": 1}
 
 
 async def test_what_leaves_a_fan_out_without_a_join_is_a_stream_in_order(pdf: str) -> None:
-    scan = {"title": "some", "pages": [picture(1 + page) for page in range(6)]}
+    scan = scan_of([picture(1 + page) for page in range(6)])
     async with Client(pdf) as client:
         job = await client.submit("read_pages", {"scan": scan}, deadline=PATIENCE_S)
         assert [frame.value async for frame in job] == [f"{1 + page}x4" for page in range(6)]
@@ -61,7 +67,7 @@ async def test_what_leaves_a_fan_out_without_a_join_is_a_stream_in_order(pdf: st
 
 async def test_a_fan_out_of_two_thousand_pages_is_joined(pdf: str) -> None:
     page = picture(3)
-    results, _report = await run(pdf, "read_pdf", {"scan": {"title": "long", "pages": [page] * 2_000}, "question": "?"})
+    results, _report = await run(pdf, "read_pdf", {"scan": scan_of([page] * 2_000), "question": "?"})
     assert results["result"].startswith("? 2000 pages: 3x4, ")
 
 
@@ -129,8 +135,8 @@ async def test_many_loops_at_once_keep_to_themselves(agent: str) -> None:
     ]
 
 
-def kind_of(part: Any) -> str:
-    fields = part if isinstance(part, dict) else vars(part)
+def kind_of(part: AnyRecord) -> str:
+    fields = part.fields
     (kind,) = [name for name, value in fields.items() if value is not None]
     return str(kind)
 

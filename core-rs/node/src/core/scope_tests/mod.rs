@@ -2,7 +2,7 @@
 //! whatever links break, a job does what the resolver's own oracle says, and nothing is left of it.
 
 mod scheduler;
-#[path = "../../../../flow/tests/support/mod.rs"]
+#[path = "../../../../flow/tests/resolver/support/mod.rs"]
 mod support;
 mod wire;
 mod words;
@@ -49,6 +49,26 @@ proptest! {
     ) {
         let woven = weave(&tape, false);
         let mut world = start(&woven, seed);
+        world.run();
+        judge(&world, &woven, seed);
+        world.assert_released();
+    }
+
+    /// Rule 12: attempts that are repeated change nothing of what was delivered.
+    #[test]
+    fn rule_12_nodes_that_move_in_mid_job_change_nothing(
+        tape in vec(any::<u8>(), 0..120), seed in any::<u64>(), moves in 1usize..5,
+    ) {
+        let woven = weave(&tape, false);
+        let mut world = start(&woven, seed);
+        for _ in 0..moves {
+            for _ in 0..world.choose(60) {
+                world.step();
+            }
+            if world.scheduler.seen.failed.is_none() {
+                world.scheduler.move_one();
+            }
+        }
         world.run();
         judge(&world, &woven, seed);
         world.assert_released();

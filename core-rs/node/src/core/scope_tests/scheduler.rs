@@ -151,8 +151,51 @@ impl Scheduler {
         }
     }
 
-    /// Binds these again, each maybe elsewhere.
-    pub(super) fn move_nodes(&mut self, nodes: &[At]) {
+    /// Binds a node again, maybe elsewhere, as if its attempt were lost; in a loop, all of that.
+    pub(super) fn move_one(&mut self) {
+        if self.bound.is_empty() {
+            return;
+        }
+        let chosen = self.choose(self.bound.len());
+        let at = self.bound.keys().nth(chosen).cloned();
+        let (node, key) = at.unwrap_or((NodeId(0), Key::ROOT));
+        let of_loop = self.outermost_loop(node);
+        let together = |at: &&At| match of_loop {
+            None => at.0 == node && at.1 == key,
+            // Loops inside of fan-outs begin again for all keys: simpler than to find out which.
+            Some(scope) => self.is_inside(at.0, scope),
+        };
+        let nodes: Vec<At> = self.bound.keys().filter(together).cloned().collect();
+        let needed = |at: &&At| {
+            let scope = self.graph.nodes()[at.0.index()].scope;
+            let unneeded = self.seen.unneeded(&self.graph, scope, &at.1);
+            !unneeded || !self.graph.companions(at.0).is_empty()
+        };
+        let nodes: Vec<At> = nodes.iter().filter(needed).cloned().collect();
+        self.move_nodes(&nodes);
+    }
+
+    fn outermost_loop(&self, node: NodeId) -> Option<ScopeId> {
+        let (mut scope, mut found) = (self.graph.nodes()[node.index()].scope, None);
+        while scope != ScopeId::ROOT {
+            let spec = &self.graph.spec().scopes[scope.index() - 1];
+            if spec.is_loop {
+                found = Some(scope);
+            }
+            scope = spec.parent;
+        }
+        found
+    }
+
+    fn is_inside(&self, node: NodeId, outer: ScopeId) -> bool {
+        let mut scope = self.graph.nodes()[node.index()].scope;
+        while scope != ScopeId::ROOT && scope != outer {
+            scope = self.graph.spec().scopes[scope.index() - 1].parent;
+        }
+        scope == outer
+    }
+
+    fn move_nodes(&mut self, nodes: &[At]) {
         for at in nodes {
             let worker = self.choose(WORKERS);
             let epoch = self.bound[at].1 + 1;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use omniflow_flow::{Graph, Key, NodeId, PortIx};
+use omniflow_flow::{Graph, PortIx};
 use omniflow_wire::{LinkMessage, v1};
 
 use super::scheduler::Scheduler;
@@ -149,10 +149,12 @@ impl World {
         self.running
             .retain(|running| !running.activation.cancelled());
         let asked = self.scheduler.asked.len();
-        let count = down.len() + full.len() + queued.len() + self.running.len() + asked;
-        if count == 0 {
-            return false;
+        let others = down.len() + full.len() + queued.len() + asked;
+        if others == 0 {
+            // Nothing comes any more: whoever still reads must have it all by now.
+            return (0..self.running.len()).any(|one| self.run_one(one));
         }
+        let count = others + self.running.len();
         let mut chosen = self.choose(count);
         if chosen < down.len() {
             self.connect(down[chosen]);
@@ -252,14 +254,13 @@ impl World {
         }
     }
 
-    /// An activation gets on by a frame.
-    fn run_one(&mut self, chosen: usize) {
+    /// An activation gets on by a frame. False: it waits for one.
+    fn run_one(&mut self, chosen: usize) -> bool {
+        if !self.running[chosen].open.is_empty() {
+            return self.running[chosen].read();
+        }
         let mut running = self.running.swap_remove(chosen);
         let activation = Arc::clone(&running.activation);
-        if !running.open.is_empty() {
-            running.read();
-            return self.running.push(running);
-        }
         let graph = self.scheduler.graph.clone();
         let outputs = running.outputs.get_or_insert_with(|| {
             let spec = &graph.nodes()[activation.node.index()];
@@ -295,6 +296,7 @@ impl World {
         if !over {
             self.running.push(running);
         }
+        true
     }
 
     // --- the end --------------------------------------------------------------------------------------------------------
@@ -312,7 +314,9 @@ impl World {
             "the job ends: {:?}",
             self.scheduler.seen
         );
-        assert!(self.running.is_empty());
+        let running = |running: &Running| (running.worker, running.activation.node().to_owned());
+        let running: Vec<_> = self.running.iter().map(running).collect();
+        assert!(running.is_empty(), "still run: {running:?}");
         for core in &self.cores {
             let Some(job) = core.jobs.values().next() else {
                 continue;
@@ -351,7 +355,8 @@ impl World {
 }
 
 impl Running {
-    fn read(&mut self) {
+    /// False: nothing is there, and it is not over.
+    fn read(&mut self) -> bool {
         let (index, parameter) = &self.open[0];
         let read = self
             .activation
@@ -359,11 +364,12 @@ impl Running {
             .expect("running");
         let Some(frames) = read else {
             drop(self.open.remove(0));
-            return;
+            return true;
         };
         if let (_, Carried::Many(words)) = &mut self.inputs[*index] {
             words.extend(frames.iter().map(|frame| decode(frame)));
         }
+        !frames.is_empty()
     }
 }
 
@@ -401,9 +407,4 @@ fn begin(graph: &Graph, worker: usize, activation: Arc<Activation>) -> Running {
 
 fn index_of(name: &str) -> usize {
     name[1..].parse().expect("named so")
-}
-
-/// Where a node is bound, and the keys of what it runs there.
-pub(super) fn all_bound(scheduler: &Scheduler) -> Vec<(NodeId, Key)> {
-    scheduler.bound.keys().cloned().collect()
 }

@@ -15,8 +15,19 @@ use crate::silence::{Silence, Verdict};
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
+/// Ends a link that nobody serves any more, because its runtime ends: its socket would stay open for as long as somebody
+/// holds a sender.
+struct Served(Arc<Shared>);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// Serves a link for as long as it lasts. With a route, this side dials again; without one, the peer has to.
 pub(crate) async fn run(shared: Arc<Shared>, route: Option<Route>) {
+    let _served = Served(Arc::clone(&shared));
     loop {
         match (shared.connection(), &route) {
             (Err(_), _) => return,

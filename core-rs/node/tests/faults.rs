@@ -46,7 +46,7 @@ fn numbers(range: std::ops::Range<u32>) -> Vec<Bytes> {
 }
 
 #[tokio::test]
-async fn a_broken_link_between_workers_costs_no_frame_and_repeats_none() {
+async fn rule_13_a_broken_link_between_workers_costs_a_pause_and_nothing_is_sent_again() {
     let (one, mut two) = (worker(1, PLENTY), worker(2, PLENTY));
     let bridge = Bridge::to(&two).await;
     two.peer.addresses.insert(0, bridge.address.clone());
@@ -74,6 +74,13 @@ async fn a_broken_link_between_workers_costs_no_frame_and_repeats_none() {
         got.extend(frames);
     }
     assert_eq!(got, numbers(0..200));
+    // Frames and END, each once: the link went on, and retention was not needed.
+    let came = two
+        .node
+        .stats()
+        .into_iter()
+        .find(|(name, _)| *name == "frames_in");
+    assert_eq!(came, Some(("frames_in", 201)));
 }
 
 #[tokio::test]

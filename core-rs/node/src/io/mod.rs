@@ -62,13 +62,14 @@ async fn bind_all(endpoint: &Endpoint, listen: &[Address]) -> Result<Vec<Listene
 
 /// Runs until `Shared::stop`. What is spawned ends with the runtime.
 async fn serve(shared: Arc<Shared>, dials: UnboundedReceiver<PeerIx>, listeners: Vec<Listener>) {
-    for listener in listeners {
-        tokio::spawn(accept(Arc::clone(&shared), listener));
-    }
+    let accept = |listener| tokio::spawn(accept(Arc::clone(&shared), listener));
+    let accepting: Vec<_> = listeners.into_iter().map(accept).collect();
     tokio::spawn(dial(Arc::clone(&shared), dials));
     tokio::spawn(flush(Arc::clone(&shared)));
     tokio::spawn(keep_house(Arc::clone(&shared)));
     shared.stopped().await;
+    // Who has lost a link to this worker would dial again: it is not to get another one.
+    accepting.iter().for_each(|task| task.abort());
     for link in shared.all_links() {
         link.close();
         // A peer that doesn't read loses what it did not take.

@@ -49,8 +49,9 @@ def afterthought(text: Text) -> tuple[Stream[Text], Text]:
 
 
 @flow
-def stutter(text: Text) -> Text:
-    return unruly.stutter(text)
+def stutter(text: Text) -> tuple[Text, Text]:
+    """Nor can this one before the second value."""
+    return unruly.stutter(text), first.hold(text)
 
 
 @flow
@@ -163,12 +164,13 @@ async def test_a_frame_of_another_type_ends_the_job_for_its_readers_too(client: 
     assert error.node == "unruly.mixed"
 
 
-async def test_a_frame_after_the_end_of_its_stream_is_named(client: Client, stage: Stage) -> None:
+@pytest.mark.usefixtures("stage")
+async def test_a_frame_after_the_end_of_its_stream_is_named(client: Client) -> None:
     error = await fault_of(client, afterthought)
     assert error.node == "unruly.afterthought"
-    assert await (await stage.act()).says() == "cancelled"
 
 
+@pytest.mark.usefixtures("stage")
 async def test_a_second_value_where_one_is_declared_is_named(client: Client) -> None:
     error = await fault_of(client, stutter)
     assert error.node == "unruly.stutter"
@@ -211,9 +213,10 @@ async def test_a_stream_without_end_that_nobody_reads_yet_stalls_its_job_by_name
         await job.result()
     assert "unruly.endless" in str(caught.value)
     assert caught.value.worker == "wild"
-    acts = {act.node: act for act in await stage.acts(2)}
-    assert await acts["unruly.endless"].says() == "stopped"
-    assert await acts["first.hold"].says() == "cancelled"
+    act = await stage.act()
+    while act.node != "unruly.endless":  # the other one may be stopped before it begins
+        act = await stage.act()
+    assert await act.says() == "stopped"
 
 
 async def test_100_000_frames_at_once_reach_another_worker_in_order(client: Client) -> None:

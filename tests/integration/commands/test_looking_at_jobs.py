@@ -1,5 +1,6 @@
 """`trace`, `flows` and what `submit` says, as a user calls them, on a cluster that runs."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from omniflow.cli.exit_codes import ExitCode
 from omniflow.client import Client
 from omniflow.errors import UnknownFlow
+from omniflow.v1.job_pb2 import NodeProgress
 from tests.cluster_fixtures.cluster import PuppetCluster, running, write_cluster
 from tests.cluster_fixtures.command import omniflow
 from tests.cluster_fixtures.stage import Stage, open_stage
@@ -48,6 +50,13 @@ async def traced(cluster: PuppetCluster, folder: Path, job: str) -> list[dict[st
     return events
 
 
+async def until_reported(client: Client, job: str) -> None:
+    """A job ends with its last result; its other workers may say a moment later what they did. Nobody tells of it."""
+    async with asyncio.timeout(PATIENCE_S):
+        while any(each.state != NodeProgress.DONE for each in (await client.get(job)).report.activations):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
 def names(events: list[dict[str, Any]], category: str) -> list[str]:
     return sorted(event["name"] for event in events if event.get("cat") == category)
 
@@ -57,9 +66,13 @@ async def test_an_ended_job_is_traced_with_its_workers_and_arrows(
 ) -> None:
     job = await client.submit("chain", {"text": "hello"}, deadline=PATIENCE_S)
     await job.result()
+    await until_reported(client, job.id)
     events = await traced(cluster, tmp_path, job.id)
     assert names(events, "activation") == ["first.echo", "second.echo", "third.echo"]
     assert len(names(events, "edge")) == 4
+    assert names(events, "transfer") == ["first.echo.result → second.echo.text", "second.echo.result → third.echo.text"]
+    (sent,) = {event["args"]["bytes"] for event in events if event.get("cat") == "transfer"}
+    assert sent >= len("hello")
     processes = {event["args"]["name"] for event in events if event["name"] == "process_name"}
     assert {f"job {job.id}", "worker one", "worker two"} <= processes
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,5 +62,23 @@ async def _follow(client: Client, job: Job, on_step: OnStep, on_wait: OnWait) ->
         except OmniFlowError as error:
             finished.error = error
         waiting.cancel()
-    finished.frames, finished.report = dict(frames), job.report
+    finished.frames = dict(frames)
+    finished.report = await completed(job.report, lambda: client.get(job.id))
     return finished
+
+
+async def completed(
+    report: job_pb2.Report | None, ask: Callable[[], Awaitable[job_pb2.JobStatus]]
+) -> job_pb2.Report | None:
+    """The report with what workers have said since the job's end.
+
+    A job ends with its last result, and its workers report each on a link of its own: some a moment later. Where that
+    cannot be had, the report is as it was.
+    """
+    over = (job_pb2.NodeProgress.DONE, job_pb2.NodeProgress.FAILED, job_pb2.NodeProgress.LOST)
+    if report is None or all(activation.state in over for activation in report.activations):
+        return report
+    try:
+        return (await ask()).report
+    except OmniFlowError:
+        return report

@@ -94,15 +94,17 @@ class _Picture:
     def _transfers(self) -> Iterator[Event]:
         process = _JOB[0] + 1 + len(self._processes)
         lanes: dict[tuple[str, str], Lanes] = {}
-        names: dict[tuple[str, str, int], int] = {}
+        numbers: dict[tuple[str, str, int], int] = {}
         transfers = transfers_of(self._trace)
         if transfers:
             yield from _named_process(process, "between workers")
         for transfer in transfers:
             ways = (transfer.source, transfer.target)
             lane = lanes.setdefault(ways, Lanes()).place(transfer.first, transfer.last)
-            track = (process, names.setdefault((*ways, lane), 1 + len(names)))
-            yield _named_track(track, f"{transfer.source} → {transfer.target}")
+            if (*ways, lane) not in numbers:
+                numbers[*ways, lane] = 1 + len(numbers)
+                yield _named_track((process, numbers[*ways, lane]), f"{transfer.source} → {transfer.target}")
+            track = (process, numbers[*ways, lane])
             yield _slice(track, transfer.name, "transfer", transfer.first, transfer.last, _about_transfer(transfer))
 
 

@@ -72,6 +72,13 @@ async def test_an_unknown_flow_is_named(client: Client) -> None:
     assert caught.value.cure
 
 
+async def test_an_unknown_flow_is_named_by_the_scheduler_with_the_one_that_was_meant(shared: PuppetCluster) -> None:
+    error = await error_of(shared.address, request("chian", text="x"))
+    assert isinstance(error, UnknownFlow)
+    assert error.field == "flow"
+    assert 'did you mean "chain"?' in error.cure
+
+
 async def test_an_unknown_role_is_named(client: Client) -> None:
     with pytest.raises(UnknownRole) as caught:
         await client.submit(unserved, {"text": "x"})

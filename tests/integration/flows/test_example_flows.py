@@ -8,7 +8,7 @@ import pytest
 
 from omniflow import Audio, Image
 from omniflow.client import Client
-from omniflow.errors import OmniFlowError
+from omniflow.errors import LoopLimit
 from omniflow.types import AnyRecord
 from omniflow.v1.job_pb2 import Report
 
@@ -78,9 +78,7 @@ async def test_what_the_encoders_saw_and_heard_reaches_the_thinker_and_both_answ
     inputs = {"text": "What is this", "images": [picture(3), picture(4)], "sounds": [SOUND]}
     results, report = await run(omni, "omni", inputs)
     assert results["text"] == ["What", "is", "this", "2 images", "1 sounds"]
-    assert [round(sound.seconds, 2) for sound in results["speech"]] == [
-        len(word) / 100 for word in results["text"]
-    ]
+    assert [round(sound.seconds, 2) for sound in results["speech"]] == [len(word) / 100 for word in results["text"]]
     assert activations(report) == {
         "vision.encode": 2,
         "hearing.encode": 1,
@@ -117,10 +115,9 @@ async def test_a_branch_that_no_round_takes_is_bound_to_nobody(agent: str) -> No
 
 
 async def test_a_loop_that_is_not_over_at_its_bound_fails_by_its_name(agent: str) -> None:
-    with pytest.raises(OmniFlowError) as failed:
+    with pytest.raises(LoopLimit, match=r"agent_flow.py:\d+: loop `loop` was not over after 32 rounds") as failed:
         await run(agent, "compose", {"request": "t" * 33})
-    assert failed.value.code == "LOOP_LIMIT"
-    assert "32 rounds" in failed.value.message
+    assert (failed.value.node, failed.value.worker) == ("loop", "planner")
     results, _report = await run(agent, "compose", {"request": "t" * 32})
     assert len(results["result"]) == 32
 

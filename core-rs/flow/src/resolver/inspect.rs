@@ -61,6 +61,12 @@ impl<P: Payload> Resolver<P> {
         (0..).zip(&self.nodes).flat_map(of_node).collect()
     }
 
+    /// Whether a run of a node has ended here, or was closed. (Nothing is known any more of one whose scope has ended.)
+    pub fn is_over(&self, node: NodeId, key: &Key) -> bool {
+        let runs = self.nodes.get(node.index());
+        runs.is_some_and(|runs| runs.is_over(key) || runs.runs.get(key).is_some_and(NodeRun::over))
+    }
+
     /// Numbers kept so that nothing fires twice and nothing late begins again: about what is over, and about hosting.
     /// Flat over the rounds of a loop and the keys of an `each`, and near zero when their scope has ended.
     pub fn facts(&self) -> usize {

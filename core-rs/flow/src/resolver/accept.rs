@@ -71,7 +71,7 @@ impl<P: Payload> Resolver<P> {
         let spec = &self.graph.nodes()[node.index()];
         let (scope, inner) = (spec.scope, spec.input_scope(port) != spec.scope);
         // What leaves a scope is judged by the node that it leaves by: that may have to gather it again.
-        if self.has_ended(scope, coming.key) {
+        if self.is_past(node, &coming.key.prefix(self.graph.layout().depth(scope))) {
             return Ok(Arrival::Unwanted);
         }
         let (edge, key) = (coming.edge, coming.key);
@@ -99,8 +99,10 @@ impl<P: Payload> Resolver<P> {
             .unwrap_or(Ok(Arrival::Unwanted))
         };
         let arrival = arrival.map_err(|what| violation(edge, key, what))?;
-        if let Some((bind, parked)) = parked.filter(|_| arrival == Arrival::Parked) {
-            self.park(node, bind, parked, effects);
+        match (parked, arrival) {
+            (Some((bind, parked)), Arrival::Parked) => self.park(node, bind, parked, effects),
+            (Some((bind, parked)), Arrival::Duplicate) => self.park_again(&bind, parked),
+            _ => {}
         }
         Ok(arrival)
     }

@@ -45,9 +45,9 @@ impl<P: Payload> Resolver<P> {
             }
             Some(_) => {
                 self.forget_runs(&graph, node, key);
-                self.scopes.begin_again(&graph, spec.scope, key);
+                self.scopes.begin_again(&graph, node, key);
             }
-            None if epoch > 1 => self.scopes.begin_again(&graph, spec.scope, key),
+            None if epoch > 1 => self.scopes.begin_again(&graph, node, key),
             None => {}
         }
         self.nodes[node.index()].hosted.insert(key, epoch);
@@ -92,6 +92,7 @@ impl<P: Payload> Resolver<P> {
         }
         let known = self.restarts.entry((node, key.clone())).or_default();
         *known = epoch.max(*known);
+        self.scopes.forget_left(&graph, node, key);
         for producer in std::iter::once(&node).chain(graph.companions(node)) {
             self.restart_readers(&graph, *producer, node, key, epoch);
         }

@@ -50,6 +50,19 @@ impl KeySet {
         }
     }
 
+    /// All keys.
+    pub(super) fn keys(&self) -> impl Iterator<Item = Key> {
+        let root = self.root.then_some(Key::ROOT).into_iter();
+        root.chain(self.keyed.iter().flat_map(|keyed| {
+            let first = keyed.first.indices().map(|index| Key::ROOT.child(index));
+            first.chain(
+                keyed.inner.iter().flat_map(|(outer, intervals)| {
+                    intervals.indices().map(|index| outer.child(index))
+                }),
+            )
+        }))
+    }
+
     /// Forgets the keys that `forget` says yes to.
     pub(super) fn forget(&mut self, forget: impl Fn(&Key) -> bool) {
         self.root = self.root && !forget(&Key::ROOT);
@@ -138,6 +151,13 @@ impl Intervals {
         }
     }
 
+    fn indices(&self) -> impl Iterator<Item = u32> {
+        let before = self.before.iter().map(|(first, last)| (*first, *last));
+        before
+            .chain(self.last)
+            .flat_map(|(first, last)| first..=last)
+    }
+
     fn forget(&mut self, forget: impl Fn(u32) -> bool) {
         let kept = std::mem::take(self);
         for (first, last) in kept.before.into_iter().chain(kept.last) {
@@ -177,6 +197,12 @@ mod tests {
         for index in 0..42 {
             assert_eq!(set.contains(&key(index)), expected.contains(&index));
         }
+        let mut keys: Vec<Key> = set.keys().collect();
+        keys.sort();
+        assert_eq!(
+            keys,
+            expected.iter().map(|index| key(*index)).collect::<Vec<_>>()
+        );
         let after = |index: &u32| index.checked_add(1);
         let ends = |index: &&u32| after(index).is_none_or(|after| !expected.contains(&after));
         let gaps = expected.iter().filter(ends);

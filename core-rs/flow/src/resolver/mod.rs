@@ -176,13 +176,17 @@ impl<P: Payload> Resolver<P> {
 
     /// Forgets a run that is over, but for the fact. Inside an `each` its bind was for it alone.
     fn settle(&mut self, node: NodeId, key: &Key) {
-        let bound_alone = self.graph.bind_depth(node) == key.depth();
-        let ended = self.has_ended(self.graph.nodes()[node.index()].scope, key);
+        let alone =
+            self.graph.bind_depth(node) == key.depth() && self.graph.companions(node).is_empty();
+        if alone {
+            self.end_again(node, key);
+        }
+        let ended = self.is_past(node, key);
         let runs = &mut self.nodes[node.index()];
         let Some(run) = runs.runs.remove(key) else {
             return;
         };
-        if bound_alone && self.graph.companions(node).is_empty() {
+        if alone {
             runs.hosted.remove(key);
         }
         if !ended {

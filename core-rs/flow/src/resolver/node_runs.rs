@@ -96,11 +96,16 @@ impl<P: Payload> NodeRuns<P> {
         if !self.over_epochs.is_empty() {
             self.over_epochs.retain(|key, _| !key.extends(outer));
         }
-        self.outer.retain(|(_, key), _| !key.extends(outer));
+        self.forget_outer(outer);
         if with_hosting {
             self.hosted.remove_inside(bind, |_, _| {});
         }
         running
+    }
+
+    /// Forgets what came from outside for this key and those inside of it.
+    pub(super) fn forget_outer(&mut self, outer: &Key) {
+        self.outer.retain(|(_, key), _| !key.extends(outer));
     }
 
     /// Makes the run of a key: with what came for it from outside, and hosted, if the node is.

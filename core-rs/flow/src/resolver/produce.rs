@@ -91,7 +91,7 @@ impl<P: Payload> Resolver<P> {
             .from
         {
             Origin::Node { node, port } => {
-                if self.nodes[node.index()].runs.get(key).is_some() {
+                if self.may_be_refused(node, key) {
                     self.at_run(node, key, effects, |run, place, effects| {
                         run.refuse_output(place, port, edge, effects);
                     });
@@ -104,6 +104,20 @@ impl<P: Payload> Resolver<P> {
             }
         }
         Ok(())
+    }
+
+    /// Whether it is there, or is a control node that is hosted and begins with the first thing that comes: when the node at
+    /// whose side it is starts again, its readers may be over before anything has.
+    fn may_be_refused(&self, node: NodeId, key: &Key) -> bool {
+        let spec = &self.graph.nodes()[node.index()];
+        let begins = || {
+            let depth = self.graph.layout().depth(spec.scope);
+            !spec.kind.is_role()
+                && key.depth() == depth
+                && self.epoch_of(node, key).is_some()
+                && !self.is_past(node, key)
+        };
+        self.nodes[node.index()].runs.get(key).is_some() || begins()
     }
 
     // --- producers: the flow's inputs (at the scheduler) ----------------------------------------------------------

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::effect::Effect;
 use crate::graph::Graph;
 use crate::ids::{NodeId, ScopeId};
+use crate::item::Item;
 use crate::key::Key;
 use crate::layout::Home;
 use crate::payload::Payload;
@@ -72,6 +73,15 @@ impl<P: Payload> Resolver<P> {
         }
     }
 
+    /// A new attempt of its producer says again what is parked: it goes along under the new epoch, for places that know of
+    /// that attempt drop what is of the one before.
+    pub(super) fn park_again(&mut self, bind: &(NodeId, Key), again: Parked<P>) {
+        let parked = self.parked.get_mut(bind).into_iter().flatten();
+        for known in parked.filter(|known| known.epoch < again.epoch && known.says_as(&again)) {
+            *known = again.clone();
+        }
+    }
+
     /// Whether the scheduler has closed a node that was never bound, and with it all that would have run at its side.
     pub(super) fn is_closed_unbound(&self, (node, key): &(NodeId, Key)) -> bool {
         let runs = &self.nodes[node.index()];
@@ -112,5 +122,17 @@ impl<P: Payload> Resolver<P> {
         parked.extend(own.into_iter().flatten());
         self.unhost(node, key);
         Some(parked)
+    }
+}
+
+impl<P> Parked<P> {
+    /// Whether both are the same frame, or the same mark.
+    fn says_as(&self, other: &Self) -> bool {
+        let same = match (&self.item, &other.item) {
+            (Item::Frame { seq, .. }, Item::Frame { seq: again, .. }) => seq == again,
+            (Item::End { .. }, Item::End { .. }) | (Item::Closed, Item::Closed) => true,
+            _ => false,
+        };
+        same && self.edge == other.edge && self.key == other.key
     }
 }

@@ -17,6 +17,7 @@ fn graph(woven: &Woven) -> Arc<Graph> {
 }
 
 fn judge(cluster: &Cluster, woven: &Woven, seed: u64) {
+    let lost = cluster.lost;
     let inputs = woven.job_inputs(seed);
     let graph = cluster.graph.clone();
     if let Some((node, key, fault)) = &cluster.seen.failed {
@@ -25,7 +26,10 @@ fn judge(cluster: &Cluster, woven: &Woven, seed: u64) {
         assert!(oracle.fails(*node, key).is_err(), "{fault}");
         return;
     }
-    cluster.assert_over();
+    match lost {
+        true => cluster.assert_ended(),
+        false => cluster.assert_over(),
+    }
     let told = Oracle::new(&graph, &inputs, &cluster.seen).judge();
     assert_eq!(told, Ok(()), "the job had to fail");
 }

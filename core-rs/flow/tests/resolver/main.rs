@@ -14,6 +14,7 @@ mod rules_attempts;
 mod rules_firing;
 mod rules_gather;
 mod rules_loops;
+mod rules_losses;
 mod rules_scopes;
 mod rules_streams;
 mod support;

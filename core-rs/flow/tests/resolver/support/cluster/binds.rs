@@ -1,6 +1,8 @@
 //! Where nodes run, and what becomes of a worker that is lost.
 
-use omniflow_flow::{EdgeId, Home, Key, NodeId, Origin, PortIx, Reader, Resolver, ScopeId};
+use omniflow_flow::{
+    Destination, EdgeId, Home, Key, NodeId, Origin, PortIx, Reader, Resolver, ScopeId,
+};
 
 use super::{At, Cluster, Event};
 
@@ -44,6 +46,7 @@ impl Cluster {
     /// A worker is lost, and what it kept of what was sent from there. What ran there starts again, maybe elsewhere, under a
     /// higher epoch; what was over does, if its readers start again (rule 11).
     pub fn lose(&mut self, place: usize) {
+        self.lost = true;
         self.hear_of_scopes();
         self.places[place] = Resolver::new(self.graph.clone());
         let to_it = |event: &Event| match event {
@@ -100,6 +103,18 @@ impl Cluster {
         }
     }
 
+    /// The same the other way round.
+    pub(super) fn hear_of_binds(&mut self, place: usize) {
+        let is_bind = |event: &Event| matches!(event, Event::Host(at, _, _, epoch) if *at == place && *epoch > 1);
+        let (binds, rest) = std::mem::take(&mut self.pending)
+            .into_iter()
+            .partition(is_bind);
+        self.pending = rest;
+        for event in binds {
+            self.happen(event);
+        }
+    }
+
     /// Whether something that this bind sends is read by what runs because of the other.
     fn feeds(&self, (producer, key): &At, (reader, other): &At) -> bool {
         let readers = std::iter::once(reader).chain(self.graph.companions(*reader));
@@ -143,6 +158,7 @@ impl Cluster {
             again.contains(by) && graph.bind_key(node, at).extends(key)
         };
         self.seen.left.retain(|left| !left_again(left));
+        self.forget_refusals(node, key);
         let place = 1 + self.choose(self.places.len() - 1);
         self.bound.insert((node, key.clone()), (place, epoch));
         for other in &mut self.places {
@@ -150,6 +166,22 @@ impl Cluster {
         }
         self.pending
             .push(Event::Host(place, node, key.clone(), epoch));
+    }
+
+    /// What the attempt that was lost did not want, the next one may: it is not told to producers any more.
+    fn forget_refusals(&mut self, node: NodeId, key: &Key) {
+        let graph = self.graph.clone();
+        let by_it = |event: &Event| {
+            let Event::Unwanted(edge, at) = event else {
+                return false;
+            };
+            let Destination::Node { node: reader, .. } = graph.edge(*edge).unwrap().to else {
+                return false;
+            };
+            let of_it = reader == node || graph.companions(node).contains(&reader);
+            of_it && graph.bind_key(node, at).extends(key)
+        };
+        self.pending.retain(|event| !by_it(event));
     }
 
     pub(super) fn depth(&self, node: NodeId) -> usize {

@@ -207,7 +207,9 @@ impl Cluster {
                 Effect::Unneeded { .. } => {}
                 Effect::Cancelled { node, key } => {
                     self.running.remove(&(node, key.clone()));
-                    self.ready.remove(&(node, key));
+                    self.ready.remove(&(node, key.clone()));
+                    // What it would have sent is not there, should its readers run again.
+                    self.gone.insert((node, self.graph.bind_key(node, &key)));
                 }
                 Effect::NodeClosed { node, key } => {
                     self.seen.closed.insert((node, key));

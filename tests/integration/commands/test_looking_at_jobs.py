@@ -15,6 +15,7 @@ from omniflow.v1.job_pb2 import NodeProgress
 from tests.cluster_fixtures.cluster import PuppetCluster, running, write_cluster
 from tests.cluster_fixtures.command import omniflow
 from tests.cluster_fixtures.stage import Stage, open_stage
+from tests.unit.trace.collector import Collector
 
 PATIENCE_S = 25.0
 
@@ -75,6 +76,22 @@ async def test_an_ended_job_is_traced_with_its_workers_and_arrows(
     assert sent >= len("hello")
     processes = {event["args"]["name"] for event in events if event["name"] == "process_name"}
     assert {f"job {job.id}", "worker one", "worker two"} <= processes
+
+
+async def test_a_job_is_sent_to_a_collector_as_spans(client: Client, cluster: PuppetCluster, tmp_path: Path) -> None:
+    job = await client.submit("chain", {"text": "hello"}, deadline=PATIENCE_S)
+    await job.result()
+    await until_reported(client, job.id)
+    collector = Collector()
+    try:
+        done = await omniflow(
+            "trace", job.id, "--otlp", collector.url, "--address", cluster.address, "--json", folder=tmp_path
+        )
+    finally:
+        collector.close()
+    assert json.loads(done.stdout) == {"job": job.id, "activations": 3, "spans": 4}
+    assert collector.span_names == ["first.echo", "job chain", "second.echo", "third.echo"]
+    assert not (tmp_path / "trace.json").exists()
 
 
 async def test_a_job_is_traced_while_it_runs(

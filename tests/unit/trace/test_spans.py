@@ -1,19 +1,11 @@
 """A job as OpenTelemetry spans, and on their way to a collector."""
 
-import gzip
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
 
 import pytest
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="needs the extra otel")
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode
 
@@ -22,6 +14,7 @@ from omniflow.trace import trace_of
 from omniflow.trace.export import export_spans, traces_endpoint
 from omniflow.trace.spans import spans_of
 from omniflow.v1 import error_pb2, job_pb2
+from tests.unit.trace.collector import Collector
 from tests.unit.trace.examples import example_flow, pdf_job, ran
 
 ARRIVED_NS = 1_700_000_000_000_000_000
@@ -108,41 +101,6 @@ def test_a_failure_is_an_error_with_its_code() -> None:
     assert job.status.description == "llm.answer raised ValueError"
 
 
-class Collector:
-    """Takes OTLP over HTTP, or refuses it."""
-
-    def __init__(self, status: int = 200) -> None:
-        self.paths: list[str] = []
-        self.requests: list[ExportTraceServiceRequest] = []
-        collector = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if self.headers.get("Content-Encoding") == "gzip":
-                    body = gzip.decompress(body)
-                collector.paths.append(self.path)
-                collector.requests.append(ExportTraceServiceRequest.FromString(body))
-                answer = ExportTraceServiceResponse().SerializeToString()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self._server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
 @pytest.fixture
 def collector() -> Iterator[Collector]:
     running = Collector()
@@ -154,8 +112,7 @@ def test_a_collector_gets_the_spans_by_otlp_with_a_resource_for_each_process(col
     export_spans(spans(), collector.url)
     assert collector.paths == ["/v1/traces"]
     (request,) = collector.requests
-    names = sorted(span.name for each in request.resource_spans for scope in each.scope_spans for span in scope.spans)
-    assert names == ["job read_pdf", "llm.answer", "ocr.read", "ocr.read", "splitter.pages"]
+    assert collector.span_names == ["job read_pdf", "llm.answer", "ocr.read", "ocr.read", "splitter.pages"]
     instances = {
         attribute.value.string_value
         for each in request.resource_spans

@@ -31,6 +31,8 @@ struct Wire {
     /// Whether a frame for a reader that is not bound asks for its bind.
     asks: bool,
     producer: Option<NodeId>,
+    /// Whether both ends are at the side of one role node.
+    internal: bool,
 }
 
 /// One scope.
@@ -120,6 +122,12 @@ impl Wires {
     /// Whether a frame on it, for a reader that is not bound, asks for the bind. A node behind gates waits for those.
     pub(crate) fn asks(&self, edge: EdgeId) -> bool {
         self.edges.get(edge.index()).is_some_and(|wire| wire.asks)
+    }
+
+    /// Whether both of its ends are at the side of one role node: they run at one place, and begin again together.
+    pub(crate) fn is_internal(&self, edge: EdgeId) -> bool {
+        let wire = self.edges.get(edge.index());
+        wire.is_some_and(|wire| wire.internal)
     }
 
     /// The node that sends on it; `None`: it is an input of the flow.
@@ -220,6 +228,13 @@ fn wire(graph: &Graph, edge: &EdgeSpec) -> Wire {
         producer: match edge.from {
             Origin::Input { .. } => None,
             Origin::Node { node, .. } => Some(node),
+        },
+        internal: match (edge.from, edge.to) {
+            (Origin::Node { node, .. }, Destination::Node { node: reader, .. }) => {
+                let home = graph.home(node);
+                home != Home::Scheduler && home == graph.home(reader)
+            }
+            _ => false,
         },
     }
 }

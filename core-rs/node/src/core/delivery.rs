@@ -37,6 +37,12 @@ impl Job {
             return;
         }
         self.note_rounds(edge, key, cx);
+        if self.flow.wires.is_internal(edge)
+            && matches!(self.route(edge, key), Some(Route::Place(SELF)))
+        {
+            // Who sends it, sends it again whenever its reader begins again.
+            return self.bring(SELF, edge, key, Kept { epoch, item }, more, cx);
+        }
         let cost = Retention::cost(&item);
         if !self.make_room(cost, cx) {
             return self.stall(edge, key, epoch, cx);

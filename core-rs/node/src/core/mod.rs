@@ -7,6 +7,7 @@ mod ending;
 mod events;
 pub(crate) mod flow_counts;
 mod gone;
+mod holding;
 mod job;
 mod lanes;
 mod outputs;

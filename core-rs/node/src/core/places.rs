@@ -23,6 +23,12 @@ impl Places {
         self.bound.get(node.0, key).copied()
     }
 
+    /// Every bind that is known.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeId, &Key, &Place)> {
+        let bound = self.bound.iter();
+        bound.map(|(node, key, place)| (NodeId(node), key, place))
+    }
+
     /// The place before.
     pub(crate) fn set(&mut self, node: NodeId, key: &Key, place: Place) -> Option<Place> {
         self.bound.insert(node.0, key, place)

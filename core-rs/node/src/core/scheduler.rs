@@ -31,6 +31,10 @@ impl Core {
             return Err(self.term);
         }
         self.site.scheduler_up = true;
+        if !self.jobs.is_empty() {
+            let jobs = self.jobs.values().map(Job::holding).collect();
+            out.send(Target::Scheduler, v1::Holding { jobs });
+        }
         self.site.tell_held(out);
         if self.draining {
             out.send(Target::Scheduler, v1::Drain { term: self.term });

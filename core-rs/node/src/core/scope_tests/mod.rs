@@ -10,11 +10,14 @@ mod world;
 
 use std::sync::Arc;
 
-use omniflow_flow::Graph;
+use omniflow_flow::{Graph, NodeId, NodeKind, NodeSpec, PortIx, PortSpec, ScopeId, ValueKind};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use support::Word;
+use support::build::{FlowBuilder, count, out, text, texts, truth};
 use support::evaluate::Oracle;
+use support::role::Carried;
 use support::weave::{Woven, weave};
 use world::World;
 
@@ -73,4 +76,106 @@ proptest! {
         judge(&world, &woven, seed);
         world.assert_released();
     }
+}
+
+// --- memory -------------------------------------------------------------------------------------------------------------
+
+const KEYS: u64 = 10_000;
+/// What one worker may keep of what was read, sent and received, and some that is on its way.
+const MOST_KEPT: u64 = 2 * 1_024 + 64;
+/// Each of three workers' share of what was made, which is kept for whoever gathers it.
+const GATHERED: u64 = KEYS / 2;
+
+/// `source` makes a stream of numbers or the first of them, `work` makes one of one.
+fn counting(spec: &NodeSpec, _: NodeId, inputs: &[(PortIx, Carried)]) -> Vec<Carried> {
+    let read = match inputs.first() {
+        Some((_, Carried::One(word))) => word.0,
+        _ => 0,
+    };
+    let output = |port: &PortSpec| match (&port.value_type.kind, port.value_type.stream) {
+        (_, true) => Carried::Many((0..KEYS).map(Word).collect()),
+        (ValueKind::Boolean, _) => Carried::One(Word(u64::from(read + 1 < 2 * KEYS))),
+        _ => Carried::One(Word(read + 1)),
+    };
+    spec.outputs.iter().map(output).collect()
+}
+
+fn run_counting(flow: FlowBuilder) -> World {
+    let mut world = World::new(flow.graph(), 1);
+    (world.role, world.wild) = (counting, false);
+    world.scheduler.feed(&[Carried::One(Word(0))]);
+    world.run();
+    world.assert_over();
+    world
+}
+
+#[test]
+fn a_fan_out_of_ten_thousand_lets_go_of_what_was_read() {
+    let mut flow = FlowBuilder::new();
+    let input = flow.input("in", text());
+    let source = flow.node("source", &[("p", text(), input)], &[texts()]);
+    let scope = flow.scope("each", ScopeId::ROOT, false);
+    let kind = NodeKind::Each { scope };
+    let each = flow.control(
+        "each",
+        ScopeId::ROOT,
+        kind,
+        &[(texts(), out(source, 0))],
+        &[text(), count()],
+    );
+    let work = flow.node("work", &[("p", text(), out(each, 0))], &[text()]);
+    flow.place(work, scope);
+    let kind = NodeKind::Ordered { scope };
+    let inputs = [(text(), out(work, 0)), (count(), out(each, 1))];
+    let leave = flow.control("leave", ScopeId::ROOT, kind, &inputs, &[texts()]);
+    flow.result("result", texts(), &[out(leave, 0)]);
+    let mut world = run_counting(flow);
+    let numbers = (1..=KEYS).map(Word).collect();
+    assert_eq!(
+        world.scheduler.seen.results[&PortIx(0)],
+        Carried::Many(numbers)
+    );
+    assert!(
+        world.most_kept > 0 && world.most_kept <= MOST_KEPT + GATHERED,
+        "{}",
+        world.most_kept
+    );
+    world.assert_released();
+}
+
+#[test]
+fn a_loop_of_ten_thousand_rounds_keeps_what_one_round_needs() {
+    let mut flow = FlowBuilder::new();
+    let input = flow.input("in", text());
+    let scope = flow.scope("loop", ScopeId::ROOT, true);
+    let kind = NodeKind::Loop {
+        scope,
+        carried: 1,
+        emitted: 0,
+        max_rounds: KEYS as u32,
+    };
+    let cycle = flow.control(
+        "loop",
+        ScopeId::ROOT,
+        kind.clone(),
+        &[(text(), input)],
+        &[text(), text()],
+    );
+    let one = flow.node("one", &[("p", text(), out(cycle, 0))], &[text()]);
+    let two = flow.node("two", &[("p", text(), out(one, 0))], &[text(), truth()]);
+    flow.place(one, scope);
+    flow.place(two, scope);
+    flow.rebuild_loop(cycle, out(two, 0), out(two, 1), &[], kind);
+    flow.result("result", text(), &[out(cycle, 1)]);
+    let mut world = run_counting(flow);
+    assert_eq!(
+        world.scheduler.seen.results[&PortIx(0)],
+        Carried::One(Word(2 * KEYS))
+    );
+    assert!(
+        world.most_kept > 0 && world.most_kept <= 16,
+        "{}",
+        world.most_kept
+    );
+    world.assert_released();
 }

@@ -151,48 +151,31 @@ impl Scheduler {
         }
     }
 
-    /// Binds a node again, maybe elsewhere, as if its attempt were lost; in a loop, all of that.
+    /// Binds a node again, maybe elsewhere, as if its attempt were lost. (A loop that is lost runs again as a whole, which
+    /// is the job table's to decide.)
     pub(super) fn move_one(&mut self) {
-        if self.bound.is_empty() {
-            return;
-        }
-        let chosen = self.choose(self.bound.len());
-        let at = self.bound.keys().nth(chosen).cloned();
-        let (node, key) = at.unwrap_or((NodeId(0), Key::ROOT));
-        let of_loop = self.outermost_loop(node);
-        let together = |at: &&At| match of_loop {
-            None => at.0 == node && at.1 == key,
-            // Loops inside of fan-outs begin again for all keys: simpler than to find out which.
-            Some(scope) => self.is_inside(at.0, scope),
-        };
-        let nodes: Vec<At> = self.bound.keys().filter(together).cloned().collect();
-        let needed = |at: &&At| {
+        let movable = |at: &&At| {
             let scope = self.graph.nodes()[at.0.index()].scope;
             let unneeded = self.seen.unneeded(&self.graph, scope, &at.1);
-            !unneeded || !self.graph.companions(at.0).is_empty()
+            let needed = !unneeded || !self.graph.companions(at.0).is_empty();
+            needed && !self.is_in_loop(scope)
         };
-        let nodes: Vec<At> = nodes.iter().filter(needed).cloned().collect();
-        self.move_nodes(&nodes);
+        let movable: Vec<At> = self.bound.keys().filter(movable).cloned().collect();
+        if !movable.is_empty() {
+            let chosen = self.choose(movable.len());
+            self.move_nodes(&movable[chosen..=chosen]);
+        }
     }
 
-    fn outermost_loop(&self, node: NodeId) -> Option<ScopeId> {
-        let (mut scope, mut found) = (self.graph.nodes()[node.index()].scope, None);
+    fn is_in_loop(&self, mut scope: ScopeId) -> bool {
         while scope != ScopeId::ROOT {
             let spec = &self.graph.spec().scopes[scope.index() - 1];
             if spec.is_loop {
-                found = Some(scope);
+                return true;
             }
             scope = spec.parent;
         }
-        found
-    }
-
-    fn is_inside(&self, node: NodeId, outer: ScopeId) -> bool {
-        let mut scope = self.graph.nodes()[node.index()].scope;
-        while scope != ScopeId::ROOT && scope != outer {
-            scope = self.graph.spec().scopes[scope.index() - 1].parent;
-        }
-        scope == outer
+        false
     }
 
     fn move_nodes(&mut self, nodes: &[At]) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use omniflow_flow::{Graph, PortIx};
+use omniflow_flow::{Graph, NodeId, NodeSpec, PortIx};
 use omniflow_wire::{LinkMessage, v1};
 
 use super::scheduler::Scheduler;
@@ -37,8 +37,13 @@ pub(super) struct World {
     pub(super) scheduler: Scheduler,
     now: Instant,
     roles: Vec<String>,
-    /// Whether links break and messages come twice.
+    /// What roles do.
+    pub(super) role: fn(&NodeSpec, NodeId, &[(PortIx, Carried)]) -> Vec<Carried>,
+    /// Whether links break, messages come twice, and anything may happen next; else what is on its way comes first.
     pub(super) wild: bool,
+    /// The most that one worker has kept.
+    pub(super) most_kept: u64,
+    steps: u64,
 }
 
 const SCHEDULER: usize = WORKERS;
@@ -58,7 +63,10 @@ impl World {
             scheduler: Scheduler::new(graph.clone(), seed),
             now: Instant::now(),
             roles,
+            role: role::outputs,
             wild: true,
+            most_kept: 0,
+            steps: 0,
         };
         let peers = (0..WORKERS).map(|worker| v1::Peer {
             id: worker as u32 + 1,
@@ -130,6 +138,11 @@ impl World {
         if self.wild && self.choose(20) == 0 {
             self.cut();
         }
+        self.steps += 1;
+        if self.steps.is_multiple_of(512) {
+            let kept = (0..WORKERS).map(|worker| self.stat(worker, "kept_items"));
+            self.most_kept = self.most_kept.max(kept.max().unwrap_or_default());
+        }
         let down = self
             .wires
             .iter()
@@ -155,7 +168,12 @@ impl World {
             return (0..self.running.len()).any(|one| self.run_one(one));
         }
         let count = others + self.running.len();
-        let mut chosen = self.choose(count);
+        let mut chosen = match self.wild {
+            true => self.choose(count),
+            // The newest of those that run, once nothing else is left to do.
+            false if others - asked == 0 => count - 1,
+            false => 0,
+        };
         if chosen < down.len() {
             self.connect(down[chosen]);
             return true;
@@ -264,7 +282,7 @@ impl World {
         let graph = self.scheduler.graph.clone();
         let outputs = running.outputs.get_or_insert_with(|| {
             let spec = &graph.nodes()[activation.node.index()];
-            let all = role::outputs(spec, activation.node, &running.inputs);
+            let all = (self.role)(spec, activation.node, &running.inputs);
             let mut frames = Vec::new();
             for (port, carried) in (0..).map(PortIx).zip(all) {
                 let words = match carried {

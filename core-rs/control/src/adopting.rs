@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use omniflow_placement::Request;
+use omniflow_placement::{Request, WorkerId};
 
 use crate::binding::WORK;
 use crate::effect::Effect;
@@ -23,6 +23,7 @@ impl Control {
         &mut self,
         id: JobId,
         held: Vec<HeldBind>,
+        workers: &[WorkerId],
         now: Micros,
         effects: &mut Vec<Effect>,
     ) {
@@ -67,6 +68,12 @@ impl Control {
             .filter(|(_, _, slot)| slot.is_about_to_report());
         job.reporting = reporting.count() as u32;
         effects.extend(job.tell(plan, &placed, |worker| self.fleet.is_alive(worker)));
+        let others = workers
+            .iter()
+            .copied()
+            .filter(|worker| self.fleet.is_alive(*worker));
+        effects.extend(job.tell_keepers(others, |worker| self.fleet.is_alive(worker)));
+        job.adopted = true;
         let death = Death {
             name: "of an earlier life",
             cause: "it was not there any more when the scheduler was restarted",

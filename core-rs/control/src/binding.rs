@@ -26,7 +26,7 @@ impl Control {
             return;
         };
         let plan = &self.plans[job.flow.0 as usize];
-        let waits = job.held && self.holding;
+        let waits = job.held && self.holding || !job.letting_go.is_empty();
         let roles = job.pending.iter();
         let mut roles = roles.filter_map(|(node, _)| plan.nodes[*node as usize].role);
         if let Some(role) = roles.find(|role| waits || !self.ledger.has_candidate(*role)) {

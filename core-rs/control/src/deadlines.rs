@@ -77,6 +77,14 @@ impl Control {
             now.since(job.arrived) / 1_000,
             job.deadline.since(job.arrived) / 1_000,
         );
+        if let Some(worker) = job.letting_go.first() {
+            let view = self.fleet.get(*worker);
+            let name = view.map_or("", |view| &view.name);
+            let stage = format!(
+                "worker {name:?} has not let go of the job's run before it was started over"
+            );
+            return Fault::deadline_exceeded(allowed_ms, "", name, &stage);
+        }
         if let Outcome::Waiting(role) = job.outcome {
             let of_role = |(node, _): &&(u32, Key)| plan.nodes[*node as usize].role == Some(role);
             let node = job.pending.iter().find(of_role);

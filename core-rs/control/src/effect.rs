@@ -51,7 +51,8 @@ pub enum Effect {
     },
     /// The job runs again from its inputs, after a release to all its workers: too much of it is gone with a worker. The
     /// hub's own resolver starts anew; result frames that a client may have are compared and not shown twice. What a worker
-    /// says of the job before it has confirmed the release is of the earlier run.
+    /// says of the job before it has confirmed the release is of the earlier run. Each one's confirmation is an
+    /// `Event::LetGo`; the job is placed when all have come.
     StartOver {
         /// The job.
         job: JobId,

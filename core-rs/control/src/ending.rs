@@ -163,6 +163,7 @@ impl Job {
     fn let_go(&mut self) -> Vec<WorkerId> {
         self.slots.forget_keyed();
         self.pending = Vec::new();
+        self.letting_go = Vec::new();
         self.scopes = None;
         std::mem::take(&mut self.known)
     }

@@ -78,6 +78,14 @@ pub enum Event {
         /// The node, by index.
         by: u32,
     },
+    /// The worker has let go of the job's run before it was started over. Nothing of the job is placed before every worker
+    /// that knew of it has, or is dead: frames of the new run must not meet what is left of the old one.
+    LetGo {
+        /// The job.
+        job: JobId,
+        /// Who.
+        worker: WorkerId,
+    },
     /// A frame of a result was delivered to the scheduler's resolver.
     ResultFrame {
         /// The job.
@@ -139,6 +147,8 @@ pub enum Event {
         job: JobId,
         /// Binds.
         held: Vec<HeldBind>,
+        /// Whoever holds something of it, be it only frames that it has sent.
+        workers: Vec<WorkerId>,
     },
     /// The same of all other restored jobs: nobody holds anything of them, so that they are placed.
     Resume,

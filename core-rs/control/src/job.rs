@@ -74,6 +74,8 @@ pub struct Job {
     pub(crate) pending: Vec<(u32, Key)>,
     /// Workers that know of the job, by number.
     pub(crate) known: Vec<WorkerId>,
+    /// Workers that have not let go of its run before it was started over.
+    pub(crate) letting_go: Vec<WorkerId>,
     /// How many binds are about to report.
     pub(crate) reporting: u32,
     /// What is known of its scopes that have ended.
@@ -98,6 +100,8 @@ pub struct Job {
     pub(crate) restarts: u32,
     /// Restored, and not to be placed before the workers have reported.
     pub(crate) held: bool,
+    /// It had begun in an earlier life, of which not everything is known.
+    pub(crate) adopted: bool,
 }
 
 impl Job {
@@ -126,6 +130,7 @@ impl Job {
             slots: Slots::default(),
             pending: Vec::new(),
             known: Vec::new(),
+            letting_go: Vec::new(),
             reporting: 0,
             scopes: None,
             open_results: vec![true; plan.results].into(),
@@ -141,6 +146,7 @@ impl Job {
             highest: 0,
             restarts: 0,
             held: false,
+            adopted: false,
         }
     }
 
@@ -150,6 +156,7 @@ impl Job {
         self.highest = floor;
         self.slots = Slots::new(plan.nodes.len(), floor);
         self.scopes = None;
+        self.adopted = false;
         self.reporting = 0;
         self.pending.clear();
         for node in &plan.at_once {

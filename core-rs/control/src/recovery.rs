@@ -34,10 +34,10 @@ impl Control {
             return;
         };
         self.ledger.withdraw(worker);
-        let touched = self
-            .jobs
-            .values()
-            .filter(|job| !job.outcome.is_ended() && job.known.binary_search(&worker).is_ok());
+        let touched = self.jobs.values().filter(|job| {
+            let knows = job.known.binary_search(&worker).is_ok();
+            !job.outcome.is_ended() && (knows || job.letting_go.contains(&worker))
+        });
         let mut touched: Vec<JobId> = touched.map(|job| job.id).collect();
         // In order of arrival, so that the same history gives the same binds.
         touched.sort_unstable();
@@ -47,9 +47,28 @@ impl Control {
                 job.known.retain(|known| *known != worker);
             }
             self.recover(id, &death, now, effects);
+            self.let_go(id, worker, now, effects);
         }
         self.ledger.leave(worker);
         self.policy.left(worker);
+    }
+
+    /// The worker holds nothing of the job's earlier run any more.
+    pub(crate) fn let_go(
+        &mut self,
+        id: JobId,
+        worker: WorkerId,
+        now: Micros,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let before = job.letting_go.len();
+        job.letting_go.retain(|other| *other != worker);
+        if before > 0 && job.letting_go.is_empty() {
+            self.place(id, now, effects);
+        }
     }
 
     pub(crate) fn recover(
@@ -127,6 +146,7 @@ impl Control {
             let held = job.withdraw(*node, key, Stand::Wanted, now, effects);
             unloaded.extend(plan.nodes[*node].role.zip(held));
             job.pending.push((*node as u32, key.clone()));
+            job.read_again(plan, *node, key);
         }
         for (role, worker) in unloaded {
             self.unload(role, worker);
@@ -211,6 +231,7 @@ impl Control {
             return;
         };
         let workers = std::mem::take(&mut job.known);
+        job.letting_go.extend_from_slice(&workers);
         if !workers.is_empty() {
             let fault = None;
             effects.push(Effect::Release {
@@ -221,6 +242,8 @@ impl Control {
         }
         effects.push(Effect::StartOver { job: id });
         job.restarts += 1;
+        // They come again, from the beginning.
+        job.open_results.fill(true);
         let highest = job.highest;
         job.begin(&self.plans[job.flow.0 as usize], highest);
         self.place(id, now, effects);

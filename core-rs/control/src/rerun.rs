@@ -9,7 +9,7 @@
 //! Control nodes live and die with the node at whose side they run. When that is a loop, it runs all its rounds again. Of a scope that has ended, the frames inside are gone,
 //! while what has left it is kept by the workers that made it. So whoever has read from it can read again as long as those
 //! live; whoever needs more than that needs the whole job again, from its inputs. The same holds for a scope in a loop of
-//! which a round is over.
+//! which a round is over, and for one whose end a living worker may just be telling.
 
 use std::collections::BTreeSet;
 
@@ -163,7 +163,7 @@ impl Search<'_> {
         if self.again.contains(&(reader, prefix.clone())) {
             return true;
         }
-        if link.closes > 0 && self.job.has_ended(link.closes, &prefix) {
+        if link.closes > 0 && self.job.was_read(link.closes, &prefix) {
             return false;
         }
         let Some(slot) = self.job.slots.get(reader, &prefix) else {
@@ -219,6 +219,13 @@ impl Search<'_> {
         Ok(self.again.len() > before)
     }
 
+    /// Whether a living worker may be saying right now that a scope has ended which is to begin again.
+    fn may_yet_leave(&self, node: usize, key: &Key) -> bool {
+        let slot = self.job.slots.get(node, key);
+        let lives = |slot: &Slot| slot.is_placed() && self.fleet.is_alive(slot.worker);
+        !self.plan.nodes[node].closes.is_empty() && slot.is_some_and(lives)
+    }
+
     /// Whether frames of the result may be with the client. (Results that are not over are not told apart.)
     fn has_shown(&self, port: u32) -> bool {
         self.job.open_results.get(port as usize) == Some(&false) || self.job.first_frame.is_some()
@@ -226,18 +233,24 @@ impl Search<'_> {
 
     /// Whether something runs again that reads from inside of a scope that has ended, or from what a dead worker kept of it.
     fn reads_what_is_gone(&self) -> bool {
+        if self
+            .job
+            .has_lost_what_is_read(|worker| self.fleet.is_alive(worker))
+        {
+            return true;
+        }
         let read_before = |(node, key): &&At| {
             let slot = self.job.slots.get(*node, key);
             slot.is_some_and(|slot| slot.has_begun(self.job.floor))
         };
         self.again.iter().filter(read_before).any(|(node, key)| {
             let planned = &self.plan.nodes[*node];
-            let mut keepers = self.job.keepers(planned, key);
-            let gone = keepers.any(|(scope, keepers)| {
+            let mut ended = self.job.ended_beside(planned, key);
+            let gone = ended.any(|(scope, ended)| {
                 let is_loop = self.plan.scopes[scope as usize].is_loop;
-                is_loop || !keepers.iter().all(|worker| self.fleet.is_alive(*worker))
+                is_loop || !ended.is_kept(|worker| self.fleet.is_alive(worker))
             });
-            gone || self.job.has_turned(planned, key)
+            gone || self.job.has_turned(planned, key) || self.may_yet_leave(*node, key)
         })
     }
 }

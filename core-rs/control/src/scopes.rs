@@ -5,19 +5,38 @@ use omniflow_placement::{RoleId, WorkerId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::effect::Effect;
+use crate::event::NodeState;
 use crate::ids::{JobId, Micros};
 use crate::job::{Job, Outcome};
 use crate::plan::{Plan, PlannedNode};
 use crate::slot::Stand;
 use crate::table::Control;
 
+/// A scope that has ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    /// Workers that keep what has left it.
+    pub(crate) keepers: Box<[WorkerId]>,
+    /// Some of it came from an attempt whose worker is gone, and the next one did not get so far: nobody keeps that.
+    pub(crate) is_gone: bool,
+    /// Closers that were lost, and are reading it again.
+    reading: Vec<u32>,
+}
+
+impl Ended {
+    /// Whether what has left it can be read again.
+    pub(crate) fn is_kept(&self, is_alive: impl Fn(WorkerId) -> bool) -> bool {
+        !self.is_gone && self.keepers.iter().all(|keeper| is_alive(*keeper))
+    }
+}
+
 /// Scopes of one job that have ended, by index and the key around them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EndedScopes {
     /// Which of several closers are over.
     left: FxHashMap<(u32, Key), Vec<u32>>,
-    /// With the workers that keep what has left them. Those inside of another one that has ended are not kept.
-    ended: FxHashMap<(u32, Key), Box<[WorkerId]>>,
+    /// Those inside of another one that has ended are not kept.
+    ended: FxHashMap<(u32, Key), Ended>,
     /// Those inside of loops of which at least one round is over, by the key of a bind.
     turned: FxHashSet<(u32, Key)>,
 }
@@ -58,6 +77,9 @@ impl Job {
         let fits = key.depth() + 1 == planned.around.len() && planned.closers.contains(&by);
         let known = self.scopes.get_or_insert_default();
         let at = (scope, key.clone());
+        if let Some(ended) = known.ended.get_mut(&at) {
+            ended.reading.retain(|closer| *closer != by);
+        }
         if !fits || known.ended.contains_key(&at) {
             return false;
         }
@@ -84,14 +106,24 @@ impl Job {
     /// counted for.
     fn end_scope(&mut self, plan: &Plan, scope: u32, key: &Key) -> Vec<(RoleId, WorkerId)> {
         let planned = &plan.scopes[scope as usize];
-        let mut keepers: Vec<WorkerId> = Vec::new();
-        let mut unloaded = Vec::new();
+        // Of binds of an earlier life nobody knows any more who had them.
+        let mut keepers = match self.adopted {
+            true => self.known.clone(),
+            false => Vec::new(),
+        };
+        let (mut unloaded, mut is_gone) = (Vec::new(), false);
         for node in planned.inside.iter().map(|node| *node as usize) {
             let keeps = planned.leaving.contains(&(node as u32));
             let inner = plan.nodes[node].depth > key.depth();
             let under = self.slots.under(node, key);
             let under: Vec<Key> = under.map(|(key, _)| key.clone()).collect();
             for key in under {
+                let slot = self.slots.get(node, &key);
+                let cut_off = slot.is_some_and(|slot| {
+                    slot.state < NodeState::Done && slot.epoch > self.floor + 1
+                        || slot.stand == Stand::Wanted && slot.epoch > self.floor
+                });
+                is_gone |= keeps && cut_off;
                 let Some((worker, held, reports)) = self.alter(node, &key, |slot| {
                     let held = slot.stand == Stand::Held;
                     let reports = slot.is_about_to_report();
@@ -126,7 +158,12 @@ impl Job {
             known.left.retain(|at, _| !inside(at));
             known.ended.retain(|at, _| !inside(at));
         }
-        known.ended.insert((scope, key.clone()), keepers.into());
+        let ended = Ended {
+            keepers: keepers.into(),
+            is_gone,
+            reading: Vec::new(),
+        };
+        known.ended.insert((scope, key.clone()), ended);
         unloaded
     }
 
@@ -154,18 +191,51 @@ impl Job {
         known.is_some_and(|known| known.ended.contains_key(&(scope, key.clone())))
     }
 
-    /// Who keeps what has left scopes that end at the side of this bind.
-    pub(crate) fn keepers<'a>(
+    /// Whether the scope has ended, and whoever reads what has left it has all of it.
+    pub(crate) fn was_read(&self, scope: u32, key: &Key) -> bool {
+        let known = self.scopes.as_deref();
+        let ended = known.and_then(|known| known.ended.get(&(scope, key.clone())));
+        ended.is_some_and(|ended| ended.reading.is_empty())
+    }
+
+    /// What is known of scopes that have ended at the side of this bind.
+    pub(crate) fn ended_beside<'a>(
         &'a self,
         planned: &'a PlannedNode,
         key: &'a Key,
-    ) -> impl Iterator<Item = (u32, &'a [WorkerId])> {
+    ) -> impl Iterator<Item = (u32, &'a Ended)> {
         let known = self.scopes.iter().filter(|_| !planned.closes.is_empty());
         let ended = known.flat_map(|known| &known.ended);
         let of_it = ended.filter(|((scope, at), _)| {
             planned.closes.contains(scope) && (at.extends(key) || key.extends(at))
         });
-        of_it.map(|((scope, _), keepers)| (*scope, &**keepers))
+        of_it.map(|((scope, _), ended)| (*scope, ended))
+    }
+
+    /// The bind is lost: what has left scopes that end at its side is read again.
+    pub(crate) fn read_again(&mut self, plan: &Plan, node: usize, key: &Key) {
+        let planned = &plan.nodes[node];
+        let Some(known) = self
+            .scopes
+            .as_deref_mut()
+            .filter(|_| !planned.closes.is_empty())
+        else {
+            return;
+        };
+        for ((scope, at), ended) in &mut known.ended {
+            if planned.closes.contains(scope) && (at.extends(key) || key.extends(at)) {
+                let closers = plan.scopes[*scope as usize].closers.iter();
+                let beside = closers.filter(|closer| plan.home(**closer as usize) == Some(node));
+                ended.reading = beside.copied().collect();
+            }
+        }
+    }
+
+    /// Whether something that has left a scope and is being read again was with a worker that is gone.
+    pub(crate) fn has_lost_what_is_read(&self, is_alive: impl Fn(WorkerId) -> bool) -> bool {
+        let known = self.scopes.iter();
+        let mut ended = known.flat_map(|known| known.ended.values());
+        ended.any(|ended| !ended.reading.is_empty() && !ended.is_kept(&is_alive))
     }
 
     /// Whether the bind has to do with a scope of which a round is over, and another one may run.

@@ -157,6 +157,7 @@ impl Control {
                 key,
                 by,
             } => self.scope_left((job, scope, by), &key, now, effects),
+            Event::LetGo { job, worker } => self.let_go(job, worker, now, effects),
             Event::ResultFrame { job } => self.result_frame(job, now),
             Event::ResultOver { job, port } => self.result_over(job, port, now, effects),
             Event::Contradiction { job, edge, seq } => {
@@ -169,7 +170,7 @@ impl Control {
             Event::ClientLost(client) => self.client_lost(client, now),
             Event::Forget { job } => self.forget_ended(job, effects),
             Event::Restore(restored) => self.restore(*restored, now, effects),
-            Event::Adopt { job, held } => self.adopt(job, held, now, effects),
+            Event::Adopt { job, held, workers } => self.adopt(job, held, &workers, now, effects),
             Event::Resume => self.resume(now, effects),
             Event::Close => self.closed = true,
             Event::Tick => self.tick(now, effects),

@@ -66,6 +66,26 @@ impl Job {
         effects
     }
 
+    /// Workers that have no bind of the job (any more), and keep what was sent from there.
+    pub(crate) fn tell_keepers(
+        &mut self,
+        keepers: impl Iterator<Item = WorkerId>,
+        is_alive: impl Fn(WorkerId) -> bool,
+    ) -> Option<Effect> {
+        let mut workers: Vec<WorkerId> = Vec::new();
+        for worker in keepers {
+            if let Err(at) = self.known.binary_search(&worker) {
+                self.known.insert(at, worker);
+                workers.push(worker);
+            }
+        }
+        (!workers.is_empty()).then(|| Effect::Bind {
+            job: self.id,
+            workers,
+            binds: self.outer_binds(is_alive).into(),
+        })
+    }
+
     /// Binds outside of fan-outs whose worker lives.
     fn outer_binds(&self, is_alive: impl Fn(WorkerId) -> bool) -> Vec<Bind> {
         let once = self.slots.once().iter().enumerate();
@@ -142,6 +162,12 @@ impl Job {
         if in_fan_out {
             for worker in placed.before.into_iter().chain([own.worker]) {
                 letters.entry(worker).or_default().push(own.clone());
+            }
+        }
+        // Whoever keeps what left a scope that ends beside it sends that again.
+        for (_, ended) in self.ended_beside(&plan.nodes[placed.node], &placed.key) {
+            for keeper in ended.keepers.iter().filter(|_| in_fan_out) {
+                letters.entry(*keeper).or_default().push(own.clone());
             }
         }
         for (other, common) in &plan.nodes[placed.node].related {

@@ -72,7 +72,8 @@ fn in_mid_run() -> Vec<HeldBind> {
 
 fn adopt(table: &mut Table, held: Vec<HeldBind>) {
     let job = table.job;
-    table.step(Event::Adopt { job, held });
+    let workers = held.iter().map(|bind| bind.worker).collect();
+    table.step(Event::Adopt { job, held, workers });
     table.step(Event::Resume);
 }
 

@@ -1,6 +1,6 @@
 //! Fan-outs and loops of a flow.
 
-use omniflow_flow::{Graph, Home, NodeId, NodeKind, ScopeId};
+use omniflow_flow::{Destination, Graph, Home, NodeId, NodeKind, Origin, ScopeId};
 
 use super::PlannedNode;
 
@@ -104,25 +104,26 @@ fn closers(graph: &Graph, scope: u32) -> Vec<u32> {
     closers.map(|(index, _)| index).collect()
 }
 
-/// Role nodes of a scope at which, or at whose side, runs what its closers read.
+/// Role nodes of a scope at which, or at whose side, runs what is read from outside of it.
 fn leaving(graph: &Graph, scope: u32) -> Vec<u32> {
-    let closers = closers(graph, scope);
+    let inside = |node: NodeId| match graph.home(node) {
+        Home::Node(home) => {
+            let around = around(graph, graph.nodes()[home.index()].scope);
+            around.contains(&scope).then_some(home.0)
+        }
+        Home::Scheduler => None,
+    };
     let mut leaving = Vec::new();
     for edge in &graph.spec().edges {
-        let omniflow_flow::Origin::Node { node: from, .. } = edge.from else {
+        let Origin::Node { node: from, .. } = edge.from else {
             continue;
         };
-        let to_closer = matches!(
-            edge.to,
-            omniflow_flow::Destination::Node { node, .. } if closers.contains(&node.0)
-        );
-        if let Home::Node(home) = graph.home(from)
-            && to_closer
-            && around(graph, graph.nodes()[home.index()].scope).contains(&scope)
-            && !leaving.contains(&home.0)
-        {
-            leaving.push(home.0);
-        }
+        let stays = match edge.to {
+            Destination::Node { node, .. } => inside(node).is_some(),
+            Destination::Result { .. } => false,
+        };
+        let home = inside(from).filter(|home| !stays && !leaving.contains(home));
+        leaving.extend(home);
     }
     leaving
 }

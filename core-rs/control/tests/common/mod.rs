@@ -2,11 +2,13 @@
 
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
-#[path = "../../../flow/tests/support/build.rs"]
 pub mod build;
+pub mod cluster;
 pub mod flows;
 mod observed;
+pub mod place;
 pub mod table;
+pub mod value;
 pub mod world;
 
 use std::sync::Arc;

@@ -36,10 +36,13 @@ impl World {
             }
             Effect::StartOver { job } => {
                 assert!(self.accepted.contains(&job) && !self.ended.contains(&job));
+                let workers = self.released.drain(..);
+                self.letting_go.extend(workers.map(|worker| (job, worker)));
                 self.binds.retain(|(other, ..), _| *other != job);
                 self.told.retain(|(other, _), _| *other != job);
             }
             Effect::Release { job, workers, .. } => {
+                self.released = workers.clone();
                 assert!(!self.ended.contains(&job) && !workers.is_empty());
                 assert!(workers.iter().all(|worker| self.may_live(worker.0)));
             }

@@ -57,6 +57,19 @@ impl Table {
         self.effects.clear();
         self.control.step(event, self.now, &mut self.effects);
         self.control.check().unwrap();
+        self.note();
+    }
+
+    /// All workers let go of an earlier run of the job.
+    pub fn let_go(&mut self) {
+        let workers: Vec<u32> = (1..20).collect();
+        for worker in workers {
+            let (job, worker) = (self.job, WorkerId(worker));
+            self.step(Event::LetGo { job, worker });
+        }
+    }
+
+    fn note(&mut self) {
         for effect in &self.effects {
             match effect {
                 Effect::Bind { workers, binds, .. } => {

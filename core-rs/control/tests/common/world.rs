@@ -63,6 +63,10 @@ pub enum Step {
         pick: usize,
         key: u32,
     },
+    /// A worker confirms a release of a job that starts over.
+    LetGo {
+        pick: usize,
+    },
     /// A fan-out or a loop ends.
     Leave {
         pick: usize,
@@ -89,6 +93,9 @@ pub struct World {
     pub(super) given: BTreeMap<(JobId, u32, Key, u32), WorkerId>,
     /// What each worker was told of each job.
     pub(super) told: BTreeMap<(JobId, u32), BTreeMap<(u32, Key), u32>>,
+    /// Who was told to release a job; and those that start over.
+    pub(super) released: Vec<WorkerId>,
+    pub(super) letting_go: Vec<(JobId, WorkerId)>,
     pub(super) reported: BTreeMap<(JobId, u32, Key, u32), NodeState>,
 }
 
@@ -153,6 +160,8 @@ impl World {
             binds: BTreeMap::new(),
             given: BTreeMap::new(),
             told: BTreeMap::new(),
+            released: Vec::new(),
+            letting_go: Vec::new(),
             reported: BTreeMap::new(),
         };
         for role in 0..3 {
@@ -251,6 +260,13 @@ impl World {
 
     pub fn step(&mut self, step: Step) {
         match step {
+            Step::LetGo { pick } => {
+                if !self.letting_go.is_empty() {
+                    let confirmed = pick % self.letting_go.len();
+                    let (job, worker) = self.letting_go.swap_remove(confirmed);
+                    self.apply(Event::LetGo { job, worker });
+                }
+            }
             Step::Want { pick, key } => {
                 let job = self.running(pick);
                 let wanted = job.and_then(|job| Some((job, self.wanted(job, pick, key)?)));

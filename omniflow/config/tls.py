@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 TLS_CURE = "mend the files under `tls`; docs/clusters.md shows how they are made"
 
+
 class TlsConfig(BaseModel):
     """PEM files of one process. With them its links over TCP are encrypted, and peers must show a certificate of the
     same authority; without them links are plain. All processes of a cluster have to agree."""
@@ -13,7 +14,7 @@ class TlsConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     certificate: Path
-    """This side's certificate, for the host that others reach it by; with it those between it and the authority, if any."""
+    """This side's certificate, for the host that others reach it by, and those between it and the authority, if any."""
     key: Path
     """Its private key."""
     authority: Path

@@ -6,9 +6,10 @@ import signal
 import threading
 import time
 
+from omniflow.config import TLS_CURE
 from omniflow.errors import InvalidArgument
 from omniflow.registry import Election, Leader, NoLeader, Registry, RegistryUnreachable
-from omniflow_core import CoreError, Hub, JournalUnusable
+from omniflow_core import CertificateUnusable, CoreError, Hub, JournalUnusable
 from omniflow_scheduler.config import SchedulerSettings
 from omniflow_scheduler.errors import BadJournal, ExitCode
 from omniflow_scheduler.follow import RegistryFollower
@@ -139,6 +140,8 @@ def _make_hub(settings: SchedulerSettings, term: int) -> Hub:
         return _hub(settings, term)
     except JournalUnusable as error:
         raise BadJournal(str(error)) from None
+    except CertificateUnusable as error:
+        raise InvalidArgument(str(error), field="tls", cure=TLS_CURE) from None
     except CoreError as error:
         cure = "mend it in the scheduler's configuration, e.g. `policy: least-outstanding`"
         raise InvalidArgument(str(error), field="policy", cure=cure) from None
@@ -162,6 +165,7 @@ def _hub(settings: SchedulerSettings, term: int) -> Hub:
         heartbeat_ms=_ms(settings.heartbeat_s),
         heartbeat_limit_ms=_ms(settings.heartbeat_limit_s),
         reconnect_ms=_ms(settings.reconnect_s),
+        tls=settings.tls.files if settings.tls else None,
     )
 
 

@@ -42,7 +42,9 @@ class WorkerConfig(BaseModel):
     heartbeat_limit_s: float = Field(
         default=DEFAULT_HEARTBEAT_LIMIT_S, gt=0, description="a scheduler or worker silent for so long is gone"
     )
-    reconnect_s: float = Field(default=DEFAULT_RECONNECT_S, gt=0, description="a link that stays broken for so long is lost")
+    reconnect_s: float = Field(
+        default=DEFAULT_RECONNECT_S, gt=0, description="a link that stays broken for so long is lost"
+    )
     tls: TlsConfig | None = Field(default=None, description="certificates for links over TCP; None: they are plain")
     retention_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
 

@@ -11,10 +11,11 @@ from types import FrameType
 
 import psutil
 
+from omniflow.config import TLS_CURE
 from omniflow.errors import InvalidArgument
 from omniflow.registry import NameTaken, Registration, this_host
 from omniflow.v1.cluster_pb2 import WorkerInfo
-from omniflow_core import CoreError, Node
+from omniflow_core import CertificateUnusable, CoreError, Node
 from omniflow_workers.addresses import advertised
 from omniflow_workers.config import WorkerConfig, new_incarnation
 from omniflow_workers.host import LoadedRole, RoleStuck, load_roles, resolve_roles, serve
@@ -105,7 +106,11 @@ def _listen(config: WorkerConfig, info: WorkerInfo) -> Node:
             cluster=config.cluster,
             retention_bytes=config.retention_bytes,
             heartbeat_limit_ms=round(config.heartbeat_limit_s * 1000),
+            reconnect_ms=round(config.reconnect_s * 1000),
+            tls=config.tls.files if config.tls else None,
         )
+    except CertificateUnusable as error:
+        raise InvalidArgument(str(error), field="tls", cure=TLS_CURE) from None
     except CoreError as error:
         raise InvalidArgument(
             f"worker {config.name!r} cannot listen on {', '.join(config.listen)}: {error}",

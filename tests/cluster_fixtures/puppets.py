@@ -154,6 +154,11 @@ class Puppet(Role):
         """All in one."""
         return " ".join(words)
 
+    @method
+    def join(self, words: list[Text]) -> Text:
+        """All of a list in one."""
+        return " ".join(words)
+
     def _spoken(self, words: Any, pause: int) -> Iterator[str]:
         for index, word in enumerate(words):
             if index == pause and current().epoch == 1:

@@ -1,11 +1,12 @@
 """Roles that break their word in every way that a role can, and one that listens to them."""
 
+import time
 from typing import cast
 
 from omniflow.errors import Cancelled
 from omniflow.roles import current, method
-from omniflow.types import Stream, Text
-from tests.cluster_fixtures.puppets import Puppet
+from omniflow.types import Choice, Stream, Text
+from tests.cluster_fixtures.puppets import STEP_S, Puppet
 
 KIBIBYTE = 1024
 
@@ -49,6 +50,11 @@ class Unruly(Puppet):
         return cast(str, None)
 
     @method
+    def choose(self, text: Text) -> Choice[str]:
+        """Whatever branch it is told to."""
+        return text
+
+    @method
     def endless(self, text: Text, *, kibibytes: int = 0) -> Stream[Text]:
         """For ever; frames of so many KiB. The test hears when it stops."""
         frame = text + "." * kibibytes * KIBIBYTE
@@ -61,13 +67,15 @@ class Unruly(Puppet):
 
     @method
     def burst(self, text: Text, *, count: int = 1) -> Stream[Text]:
-        """All frames in one call."""
+        """All frames in one call, or in as few as there is room for."""
         frames = [f"{text}{number}" for number in range(count)]
         while frames:
             taken = current().emit(frames)
             del frames[:taken]
             if current().cancelled:
                 raise Cancelled("the job is over")
+            if not taken:
+                time.sleep(STEP_S)
         return cast(Stream[str], iter(()))
 
 

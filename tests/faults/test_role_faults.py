@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from omniflow.client import Client
-from omniflow.errors import BadOutput, Cancelled, FlowStalled
-from omniflow.flow import Flow, flow, use
+from omniflow.errors import BadOutput, BadRoute, Cancelled, FlowStalled
+from omniflow.flow import Flow, flow, route, use
 from omniflow.types import Stream, Text
 from tests.cluster_fixtures.cluster import PuppetCluster, running, write_cluster
 from tests.cluster_fixtures.puppets import Puppet
@@ -97,6 +97,11 @@ def burst_for_another(text: Text) -> Text:
 @flow
 def counted(words: Stream[Text]) -> Text:
     return listener.count(words)
+
+
+@flow
+def forked(text: Text) -> Text:
+    return route(unruly.choose(text), left=lambda: first.echo(text), right=lambda: listener.echo(text))
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +192,18 @@ async def test_an_output_that_the_method_does_not_have_is_named_with_those_it_ha
 async def test_no_value_where_one_is_declared_is_named(client: Client) -> None:
     error = await fault_of(client, empty)
     assert error.node == "unruly.empty"
+
+
+async def test_a_choice_of_a_branch_that_is_not_there_is_named_with_those_that_are(client: Client) -> None:
+    job = await client.submit(forked, {"text": "right"}, deadline=PATIENCE_S)
+    assert await job.result() == {"result": "right"}
+    job = await client.submit(forked, {"text": "straight on"}, deadline=PATIENCE_S)
+    with pytest.raises(BadRoute) as caught:
+        await job.result()
+    assert "straight on" in caught.value.message
+    assert "left" in caught.value.message
+    assert "test_role_faults.py" in caught.value.message
+    assert caught.value.cure
 
 
 async def test_a_stream_of_nothing_is_an_empty_list_and_fires_its_readers(client: Client) -> None:

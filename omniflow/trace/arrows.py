@@ -40,13 +40,19 @@ def _along(
         return []
     source, target = flow.nodes[path.source], flow.nodes[path.target]
     output, input_ = source.outputs[path.output].name, target.inputs[path.input].name
+    readers = by_node.get(target.name, [])
+    by_key: dict[tuple[int, ...], list[int]] = {}
+    for read in readers:
+        by_key.setdefault(attempts[read].key, []).append(read)
     arrows: list[Arrow] = []
     for made in _speakers(attempts, by_node.get(source.name, [])):
-        for read in by_node.get(target.name, []):
-            if path.joins(attempts[made].key, attempts[read].key):
-                if len(arrows) == most:
-                    return arrows
-                arrows.append(Arrow(made, read, output, input_))
+        key = attempts[made].key
+        only = path.only_key(key)
+        # Key by key in a wide fan-out: looked up, not compared with all the others.
+        near = readers if only is None else by_key.get(only, [])
+        arrows += [Arrow(made, read, output, input_) for read in near if path.joins(key, attempts[read].key)]
+        if len(arrows) >= most:
+            return arrows[:most]
     return arrows
 
 

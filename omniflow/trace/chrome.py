@@ -76,7 +76,7 @@ class _Picture:
         for result, (node, output) in trace.results.items():
             for attempt in trace.attempts:
                 traffic = attempt.output(output) if attempt.node == node else None
-                for at in traffic.sampled if traffic is not None else ():
+                for at in (traffic.sampled or (traffic.first,)) if traffic is not None else ():
                     yield _instant(_JOB, f"frame of {result}", at, {"node": attempt.label})
 
     def _arrows(self) -> Iterator[Event]:

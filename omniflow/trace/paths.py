@@ -20,11 +20,9 @@ class Step:
     offset: int = 0
     any: bool = False
 
-    def holds(self, key: Sequence[int], index: int) -> bool:
-        """Whether a consumer's `index` fits, where `key` is the producer's."""
-        if self.any:
-            return True
-        return index == self.offset + (0 if self.position is None else key[self.position])
+    def index(self, key: Sequence[int]) -> int:
+        """The consumer's index, where `key` is the producer's. Not with `any`."""
+        return self.offset + (0 if self.position is None else key[self.position])
 
 
 ANY = Step(any=True)
@@ -44,8 +42,16 @@ class Path:
 
     def joins(self, produced: Sequence[int], consumed: Sequence[int]) -> bool:
         """Whether what the activation of key `produced` makes goes into that of key `consumed`."""
-        pairs = zip(self.steps, consumed, strict=True) if len(self.steps) == len(consumed) else None
-        return pairs is not None and all(step.holds(produced, index) for step, index in pairs)
+        if len(self.steps) != len(consumed):
+            return False
+        pairs = zip(self.steps, consumed, strict=True)
+        return all(step.any or step.index(produced) == index for step, index in pairs)
+
+    def only_key(self, produced: Sequence[int]) -> tuple[int, ...] | None:
+        """The one key that what `produced` makes goes to; None when there may be several."""
+        if any(step.any for step in self.steps):
+            return None
+        return tuple(step.index(produced) for step in self.steps)
 
 
 def paths_of(flow: flow_pb2.Flow) -> list[Path]:

@@ -78,6 +78,20 @@ async def test_an_ended_job_is_traced_with_its_workers_and_arrows(
     assert {f"job {job.id}", "worker one", "worker two"} <= processes
 
 
+async def test_frames_of_streams_and_results_are_seen(client: Client, cluster: PuppetCluster, tmp_path: Path) -> None:
+    words = [f"word{number}" for number in range(100)]
+    job = await client.submit("streamed_out", {"text": " ".join(words)}, deadline=PATIENCE_S)
+    assert (await job.result())["result"] == words
+    await until_reported(client, job.id)
+    events = await traced(cluster, tmp_path, job.id)
+    (spoken,) = [event for event in events if event["name"] == "third.words"]
+    assert spoken["args"]["result.frames"] == len(words)
+    frames = names(events, "frame")
+    assert 8 <= frames.count("frame of result") <= 16
+    assert 7 <= frames.count("frame") <= 16
+    assert "first result frame" in frames
+
+
 async def test_a_job_is_sent_to_a_collector_as_spans(client: Client, cluster: PuppetCluster, tmp_path: Path) -> None:
     job = await client.submit("chain", {"text": "hello"}, deadline=PATIENCE_S)
     await job.result()

@@ -71,6 +71,15 @@ def test_without_its_flow_a_trace_has_no_arrows() -> None:
     assert not trace.arrows
 
 
+def test_key_by_key_is_joined_key_by_key_however_wide_the_fan_out() -> None:
+    flow = example_flow("pdf:read_pdf")
+    wide = [ran("ocr.read", "ocr-0", 3, 4, 5, 6, key=[page]) for page in range(4000)]
+    wide.append(ran("llm.answer", "llm", 7, 7, 8, 8))
+    trace = trace_of(pdf_job(report=job_pb2.Report(jct_us=10, activations=wide)), flow)
+    assert len(trace.arrows) == 4000
+    assert len({arrow.source for arrow in trace.arrows}) == 4000
+
+
 def test_a_fan_out_into_a_fan_out_does_not_make_a_file_of_gigabytes() -> None:
     pages = 3000
     activations = [ran("splitter.pages", "splitter", 1, 1, 2, 9)]

@@ -78,6 +78,7 @@ def test_first_frames_sampled_frames_and_result_frames_are_instants() -> None:
     assert ("first result frame", 205) in instants
     assert ("first frame", 30) in instants
     assert ("frame", 50) in instants
+    assert ("frame of result", 200) in instants
 
 
 def test_arrows_lead_from_who_made_a_frame_to_who_read_it() -> None:

@@ -180,8 +180,11 @@ impl Core {
     /// Reports a peer that does not answer.
     pub fn peer_unreachable(&mut self, peer: PeerIx, cause: String, out: &mut Outputs) {
         let worker = self.site.peers.get(peer).id;
-        self.site
-            .tell_scheduler(v1::PeerUnreachable { worker, cause }, out);
+        // The number of one that only an earlier scheduler knew means somebody else now.
+        if self.site.peers.by_id(worker) == Some(peer) {
+            self.site
+                .tell_scheduler(v1::PeerUnreachable { worker, cause }, out);
+        }
     }
 
     fn resend_to(&mut self, target: Target, now: Instant, out: &mut Outputs) {

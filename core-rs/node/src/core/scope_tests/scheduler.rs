@@ -29,6 +29,7 @@ pub(super) struct Scheduler {
     /// To each worker.
     pub(super) out: Vec<(usize, LinkMessage)>,
     pub(super) seen: Seen,
+    pub(super) moved: bool,
     /// Activations that have ended, with their epochs.
     pub(super) ended: BTreeSet<(NodeId, Key)>,
     random: u64,
@@ -45,6 +46,7 @@ impl Scheduler {
             retained: Vec::new(),
             out: Vec::new(),
             seen: Seen::default(),
+            moved: false,
             ended: BTreeSet::new(),
             random: seed,
         };
@@ -151,14 +153,14 @@ impl Scheduler {
         }
     }
 
-    /// Binds a node again, maybe elsewhere, as if its attempt were lost. (A loop that is lost runs again as a whole, which
-    /// is the job table's to decide.)
+    /// Binds a node again, maybe elsewhere, as if its attempt were lost. What else has to run again with one at whose side
+    /// a scope is gathered, or with one of a loop, is the job table's to decide.
     pub(super) fn move_one(&mut self) {
         let movable = |at: &&At| {
             let scope = self.graph.nodes()[at.0.index()].scope;
             let unneeded = self.seen.unneeded(&self.graph, scope, &at.1);
-            let needed = !unneeded || !self.graph.companions(at.0).is_empty();
-            needed && !self.is_in_loop(scope)
+            let alone = self.graph.companions(at.0).is_empty();
+            !unneeded && alone && !self.is_in_loop(scope)
         };
         let movable: Vec<At> = self.bound.keys().filter(movable).cloned().collect();
         if !movable.is_empty() {
@@ -186,6 +188,12 @@ impl Scheduler {
             self.resolver.producer_restarted(at.0, &at.1, epoch);
             let again =
                 |node: NodeId, key: &Key| node == at.0 && self.graph.bind_key(node, key) == at.1;
+            let companions = self.graph.companions(at.0);
+            let left_again = |(_, key, by): &(ScopeId, Key, NodeId)| {
+                companions.contains(by) && self.graph.bind_key(at.0, key).extends(&at.1)
+            };
+            self.seen.left.retain(|left| !left_again(left));
+            self.moved = true;
             self.seen.fired.retain(|(node, key), _| !again(*node, key));
             self.seen.closed.retain(|(node, key)| !again(*node, key));
             self.ended.retain(|(node, key)| !again(*node, key));

@@ -773,12 +773,16 @@ class Credit(_message.Message):
     FRAMES_FIELD_NUMBER: _builtins.int
     BYTES_FIELD_NUMBER: _builtins.int
     TERM_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
     job: _builtins.int
     edge: _builtins.int
     frames: _builtins.int
     bytes: _builtins.int
+    """both all ones: as much as the producer can keep"""
     term: _builtins.int
     """only from the scheduler"""
+    epoch: _builtins.int
+    """of the consumer"""
     @_builtins.property
     def key(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
@@ -790,10 +794,11 @@ class Credit(_message.Message):
         frames: _builtins.int = ...,
         bytes: _builtins.int = ...,
         term: _builtins.int = ...,
+        epoch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "edge", b"edge", "frames", b"frames", "job", b"job", "key", b"key", "term", b"term"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "edge", b"edge", "epoch", b"epoch", "frames", b"frames", "job", b"job", "key", b"key", "term", b"term"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1730,11 +1730,15 @@ pub struct Credit {
     pub key: ::prost::alloc::vec::Vec<u32>,
     #[prost(uint64, tag = "4")]
     pub frames: u64,
+    /// both all ones: as much as the producer can keep
     #[prost(uint64, tag = "5")]
     pub bytes: u64,
     /// only from the scheduler
     #[prost(uint64, tag = "6")]
     pub term: u64,
+    /// of the consumer
+    #[prost(uint32, tag = "7")]
+    pub epoch: u32,
 }
 /// Worker to a new leader, after Welcome: what it still holds of jobs, so that nothing that runs is run again (rule 14).
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -86,9 +86,9 @@ def _import_failed(place: str, file: str, error: Exception) -> BadFlow:
 def _what_and_cure(error: Exception) -> tuple[str, str]:
     match error:
         case IndentationError():
-            return f"it is not Python: {error.msg}", "indent this line as its block is, with spaces alone or tabs alone"
+            return _not_python(error), "indent this line as its block is, with spaces alone or tabs alone"
         case SyntaxError():
-            return f"it is not Python: {error.msg}", "correct the syntax of this line, or of the one before it"
+            return _not_python(error), "correct the syntax of this line, or of the one before it"
         case ModuleNotFoundError():
             missing = error.name or "the module"
             return (
@@ -97,3 +97,7 @@ def _what_and_cure(error: Exception) -> tuple[str, str]:
             )
         case _:
             return f"running it raised {type(error).__name__}: {error}", "correct this line"
+
+
+def _not_python(error: SyntaxError) -> str:
+    return f"it is not Python: {type(error).__name__}: {error.msg}"

@@ -28,6 +28,7 @@ impl Job {
         let of_bind = |of: NodeId, at: &Key| of == node && graph.bind_key(node, at) == *key;
         let running = match self.activations.get(&(node, key.clone())) {
             Some(activation) => Some(activation),
+            None if self.flow.wires.node_depth(node) == key.depth() => None,
             // Of a node in a loop: that of a round.
             None => self
                 .activations

@@ -124,7 +124,7 @@ impl Scheduler {
         }
         self.tell_binds(&binds);
         for (worker, edge, key, epoch, item) in handed {
-            self.to_worker(worker, edge, &key, epoch, item);
+            self.send_frame(worker, edge, &key, epoch, item);
         }
         for (node, key) in binds {
             self.resend(node, &key);
@@ -214,12 +214,19 @@ impl Scheduler {
                 _ => false,
             };
             if for_it {
-                self.to_worker(worker, edge, &at, epoch, item);
+                self.send_frame(worker, edge, &at, epoch, item);
             }
         }
     }
 
-    fn to_worker(&mut self, worker: usize, edge: EdgeId, key: &Key, epoch: u32, item: Item<Bytes>) {
+    fn send_frame(
+        &mut self,
+        worker: usize,
+        edge: EdgeId,
+        key: &Key,
+        epoch: u32,
+        item: Item<Bytes>,
+    ) {
         let (mark, seq, count, payload) = match item {
             Item::Frame { seq, payload } => (v1::Mark::None, seq, 0, payload),
             Item::End { count } => (v1::Mark::End, 0, count, Bytes::new()),
@@ -234,7 +241,6 @@ impl Scheduler {
             mark: mark.into(),
             count,
             term: 1,
-            ..Default::default()
         };
         self.out.push((worker, Frame { header, payload }.into()));
     }
@@ -385,7 +391,7 @@ impl Scheduler {
         match self.graph.reader(edge, &key).expect("an edge") {
             Reader::Scheduler => return self.accept(edge, &key, epoch, item),
             Reader::One(node, bind) => match self.bound.get(&(node, bind.clone())) {
-                Some((worker, _)) => self.to_worker(*worker, edge, &key, epoch, item.clone()),
+                Some((worker, _)) => self.send_frame(*worker, edge, &key, epoch, item.clone()),
                 None if mark => self.accept(edge, &key, epoch, item.clone()),
                 None => {
                     if crate::wires::Wires::new(&self.graph).asks(edge) {
@@ -398,7 +404,7 @@ impl Scheduler {
                 let of_all = bound.filter(|(at, _)| at.0 == node && at.1.extends(&prefix));
                 let workers: BTreeSet<usize> = of_all.map(|(_, (worker, _))| *worker).collect();
                 for worker in workers {
-                    self.to_worker(worker, edge, &key, epoch, item.clone());
+                    self.send_frame(worker, edge, &key, epoch, item.clone());
                 }
                 if mark {
                     self.accept(edge, &key, epoch, item.clone());

@@ -58,7 +58,10 @@ class LiveProgress:
     def take(self, step: job_pb2.NodeProgress) -> None:
         """One event."""
         row = self._rows.setdefault((step.node, tuple(step.key)), _Row())
-        row.worker, row.state = step.worker or row.worker, step.state
+        row.worker = step.worker or row.worker
+        if step.state == _STATES.LOST and row.state == _STATES.STATE_UNSPECIFIED:
+            return  # its inputs were closed: it never ran
+        row.state = step.state
         if step.state == _STATES.STARTED:
             row.began, row.took = time.monotonic(), None
         if step.state in (_STATES.DONE, _STATES.FAILED, _STATES.LOST) and row.began is not None:

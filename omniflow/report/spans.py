@@ -62,18 +62,20 @@ def _span(activation: job_pb2.ActivationReport, jct_us: int) -> Span:
         started=started,
         first_frame=first_frame,
         ended=ended,
-        outcome=_outcome(activation.state),
+        outcome=_outcome(activation),
         features=dict(activation.features),
     )
 
 
-def _outcome(state: "job_pb2.NodeProgress.State.ValueType") -> str:
+def _outcome(activation: job_pb2.ActivationReport) -> str:
     """A job ends with its last result: what a node had yet to say by then is in no report."""
-    match state:
+    match activation.state:
         case job_pb2.NodeProgress.DONE:
             return ""
+        case job_pb2.NodeProgress.LOST if not activation.queued_us:
+            return "did not run"  # its inputs were closed
         case job_pb2.NodeProgress.FAILED | job_pb2.NodeProgress.LOST:
-            return job_pb2.NodeProgress.State.Name(state).lower()
+            return job_pb2.NodeProgress.State.Name(activation.state).lower()
         case job_pb2.NodeProgress.STATE_UNSPECIFIED:
             return "did not run"
         case _:

@@ -61,11 +61,13 @@ def test_a_node_without_an_end_says_whether_anything_of_it_was_reported() -> Non
         jct_us=900,
         activations=[
             _activation("never", 0, 0, 0, state=states.STATE_UNSPECIFIED),
+            _activation("closed", 0, 0, 0, state=LOST),
             _activation("late", 100, 300, 0, state=states.FIRST_FRAME),
         ],
     )
     rows = {line.split()[0]: line for line in _text(report).splitlines() if line.strip()}
     assert rows["never"].rstrip().endswith(" did not run")
+    assert rows["closed"].rstrip().endswith(" did not run")
     assert rows["late"].rstrip().endswith(" end not reported")
 
 

@@ -98,7 +98,10 @@ impl Shared {
     }
 
     async fn say_goodbye(&self) {
-        self.turn(|state, _| state.workers.lines().for_each(|line| line.close()));
+        self.turn(|state, _| {
+            state.leaving = true;
+            state.workers.lines().for_each(|line| line.close());
+        });
         tokio::time::sleep(Duration::from_millis(20)).await;
         let _ = tokio::time::timeout(FAREWELL, async {
             while self.state.lock().workers.lines().any(|line| line.is_busy()) {

@@ -26,18 +26,16 @@ impl State {
         }
     }
 
-    fn message(&mut self, worker: WorkerId, message: LinkMessage, now: Micros) {
-        let job = match &message {
-            LinkMessage::Frame(frame) => frame.header.job,
-            LinkMessage::BindsWanted(message) => message.job,
-            LinkMessage::ScopeLeft(message) => message.job,
-            LinkMessage::Unwanted(message) => message.job,
-            LinkMessage::Contradiction(message) => message.job,
-            _ => return self.message_of_worker(worker, message, now),
+    pub(crate) fn message(&mut self, worker: WorkerId, message: LinkMessage, now: Micros) {
+        let Some(job) = job_of(&message) else {
+            return self.message_of_worker(worker, message, now);
         };
         if self.is_of_earlier_run(worker, job) {
             return;
         }
+        let Some(message) = self.keep_early(worker, job, message, now) else {
+            return;
+        };
         match message {
             LinkMessage::Frame(frame) => self.frame(&frame, now),
             LinkMessage::BindsWanted(message) => self.binds_wanted(message, now),
@@ -57,16 +55,28 @@ impl State {
             // The attempt's number tells those of earlier runs.
             LinkMessage::Events(events) => {
                 for event in events.events {
-                    self.node_event(worker, event, now);
+                    self.event(worker, event, now);
                 }
             }
             LinkMessage::Drain(_) | LinkMessage::Drained(_) => self.worker_drains(worker, now),
+            LinkMessage::Holding(holding) => self.worker_holds(worker, holding, now),
             LinkMessage::PeerUnreachable(report) => self.peer_unreachable(worker, report),
             LinkMessage::Pong(pong) if self.worker_confirmed(pong.nonce, now) => {}
-            LinkMessage::Pong(pong) if self.forgot_earlier_run(pong.nonce) => {}
+            LinkMessage::Pong(pong) if self.forgot_earlier_run(worker, pong.nonce, now) => {}
             LinkMessage::Pong(pong) => self.suspect_answered(pong.nonce, now),
             // Pings are answered by the link's task; what else there is, only the scheduler says.
             _ => {}
+        }
+    }
+
+    fn event(&mut self, worker: WorkerId, event: v1::NodeEvent, now: Micros) {
+        let job = event.job;
+        let events = vec![event];
+        let message = LinkMessage::Events(v1::Events { events });
+        if let Some(LinkMessage::Events(events)) = self.keep_early(worker, job, message, now) {
+            for event in events.events {
+                self.node_event(worker, event, now);
+            }
         }
     }
 
@@ -141,5 +151,17 @@ impl State {
         // Losing it costs only work in vain: an edge that does not exist, too.
         let _ = running.resolver.unwanted(edge, &key, &mut effects);
         self.carry_out(id, effects, now);
+    }
+}
+
+/// Which job a message is about, if it is about one alone.
+pub(crate) fn job_of(message: &LinkMessage) -> Option<u64> {
+    match message {
+        LinkMessage::Frame(frame) => Some(frame.header.job),
+        LinkMessage::BindsWanted(message) => Some(message.job),
+        LinkMessage::ScopeLeft(message) => Some(message.job),
+        LinkMessage::Unwanted(message) => Some(message.job),
+        LinkMessage::Contradiction(message) => Some(message.job),
+        _ => None,
     }
 }

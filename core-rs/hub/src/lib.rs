@@ -13,10 +13,11 @@
 //! - `workers`: who is known. `membership`: who joins and leaves. `worker_link`: dialling, heartbeats, death.
 //!   `unreachable`: a worker that another one cannot reach.
 //! - `journal`: what survives the process. `journaling`: what is written into it, and what waits for that. `restore`: the
-//!   next life. `stop_at`: points at which tests have the process die.
+//!   next life. `awaiting`: what workers hold of the last one. `stop_at`: points at which tests have the process die.
 //! - `flows`, `nearest` (did you mean ...?), `status`, `convert`, `traffic`: what their names say.
 
 mod arriving;
+mod awaiting;
 mod budgets;
 mod clients;
 mod config;

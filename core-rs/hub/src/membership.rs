@@ -95,8 +95,10 @@ impl State {
         self.workers
             .add(worker, Line::new(shared.clone(), peer, sender));
         self.journal_worker(name, incarnation, true);
-        let question = self.release_held(worker, held);
-        self.worker_reported(worker, question, now);
+        let adoptable = self.adoptable(name, incarnation, &held);
+        let others = held.into_iter().filter(|job| !adoptable.contains(job));
+        let question = self.release_held(worker, others.collect());
+        self.worker_reported(worker, question, !adoptable.is_empty(), now);
         if draining {
             self.send_drain(worker);
             return Some(worker);
@@ -114,11 +116,10 @@ impl State {
         Some(worker)
     }
 
-    /// A worker whose link broke, or who outlived its scheduler, forgets what it holds: all of that has moved elsewhere
-    /// since, has ended, or is not known here. (Until links resume, what was on its way is lost, so that a broken link
-    /// counts as a death of its activations.)
+    /// A worker whose link was lost, or who outlived its scheduler, forgets what cannot go on there: it has moved elsewhere
+    /// since, has ended, or is not known here.
     /// Returns the number of the question that it answers once it has.
-    fn release_held(&mut self, worker: WorkerId, jobs: Vec<u64>) -> Option<u64> {
+    pub(crate) fn release_held(&mut self, worker: WorkerId, jobs: Vec<u64>) -> Option<u64> {
         if jobs.is_empty() {
             return None;
         }
@@ -143,6 +144,9 @@ impl State {
         cause: &str,
         now: Micros,
     ) -> bool {
+        if self.leaving {
+            return false;
+        }
         self.drop_line(worker, cause, now);
         match self.seat(name, incarnation) {
             Some(seat) if seat.registered && !seat.draining => true,
@@ -155,7 +159,7 @@ impl State {
     }
 
     fn drop_line(&mut self, worker: WorkerId, cause: &str, now: Micros) {
-        self.worker_settled(worker, now);
+        self.awaited_worker_died(worker, now);
         let Some(line) = self.workers.remove(worker) else {
             return;
         };

@@ -1,12 +1,10 @@
 //! A new life of the scheduler: the journal's jobs are put back, and go on once every worker that the last life knew has
 //! reported or is dead (rule 14).
 //!
-//! What ran of them runs again, from the journaled inputs and under higher epochs: workers are told to let go of what they
-//! held. Frames that a client may have are not contradicted: their digest is compared before it is given anything more.
+//! What workers still hold of them goes on there (`awaiting`); the rest runs again, from the journaled inputs and under higher
+//! epochs. Frames that a client may have are not contradicted: their digest is compared before it is given anything more.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use omniflow_control::{
@@ -29,19 +27,6 @@ use crate::traffic;
 /// Epochs of one life; a node has far fewer attempts.
 const EPOCHS: u32 = 1_000;
 
-/// Whom restored jobs wait for.
-#[derive(Debug, Default)]
-pub(crate) struct Awaited {
-    /// Name and incarnation.
-    workers: BTreeMap<String, String>,
-    /// Links that were told to let go of jobs, and have not confirmed it: by the question's number.
-    confirming: Vec<(u64, WorkerId)>,
-    /// Restored jobs whose inputs the scheduler's own resolvers have not seen yet.
-    starting: Vec<JobId>,
-    /// It is over.
-    done: bool,
-}
-
 impl State {
     /// Puts back everything that the journal says. Nothing else has happened yet.
     pub(crate) fn restore(&mut self, image: Image, now: Micros) {
@@ -59,8 +44,7 @@ impl State {
         for job in ended.into_iter().chain(living) {
             self.restore_job(job, now);
         }
-        self.awaited.workers = image.workers;
-        self.go_on_if_all_reported(now);
+        self.wait_for(image.workers, now);
     }
 
     fn restore_job(&mut self, image: JobImage, now: Micros) {
@@ -109,8 +93,8 @@ impl State {
         };
         self.budgets.held_inputs += data.held_bytes();
         self.budgets.kept_results += data.result_bytes();
-        if data.running.is_some() && data.feeds.at_the_start().next().is_some() {
-            self.awaited.starting.push(id);
+        if data.running.is_some() {
+            self.awaited.jobs.insert(id);
         }
         self.jobs.insert(id, data);
         let restored = Restored {
@@ -137,72 +121,6 @@ impl State {
             end,
         };
         self.step(Event::Restore(Box::new(restored)), now);
-    }
-
-    /// The worker's link is up, and it was told to let go of those jobs. Once it answers, it holds nothing any more.
-    pub(crate) fn worker_reported(&mut self, worker: WorkerId, question: Option<u64>, now: Micros) {
-        if self.awaited.done {
-            return;
-        }
-        match question {
-            Some(nonce) => self.awaited.confirming.push((nonce, worker)),
-            None => self.worker_settled(worker, now),
-        }
-    }
-
-    /// An answer to a question. False when it was asked for another reason.
-    pub(crate) fn worker_confirmed(&mut self, nonce: u64, now: Micros) -> bool {
-        let asked = &mut self.awaited.confirming;
-        let Some(place) = asked.iter().position(|(known, _)| *known == nonce) else {
-            return false;
-        };
-        let (_, worker) = asked.swap_remove(place);
-        self.worker_settled(worker, now);
-        true
-    }
-
-    /// The worker holds nothing of restored jobs: it has let go of it, or is dead.
-    pub(crate) fn worker_settled(&mut self, worker: WorkerId, now: Micros) {
-        if self.awaited.done {
-            return;
-        }
-        self.awaited
-            .confirming
-            .retain(|(_, known)| *known != worker);
-        if let Some(line) = self.workers.line(worker) {
-            self.awaited.workers.remove(&*line.name);
-        }
-        self.go_on_if_all_reported(now);
-    }
-
-    /// Another incarnation has that name: the one that was awaited is dead.
-    pub(crate) fn incarnation_seen(&mut self, name: &str, incarnation: &str, now: Micros) {
-        let awaited = self.awaited.workers.get(name);
-        if awaited.is_some_and(|known| known != incarnation) {
-            self.awaited.workers.remove(name);
-            self.go_on_if_all_reported(now);
-        }
-    }
-
-    /// Whoever has not reported by now is dead (rule 13).
-    pub(crate) fn stop_waiting_for_workers(&mut self, now: Micros) {
-        for (name, incarnation) in std::mem::take(&mut self.awaited.workers) {
-            self.journal_worker(&name, &incarnation, false);
-        }
-        self.go_on_if_all_reported(now);
-    }
-
-    fn go_on_if_all_reported(&mut self, now: Micros) {
-        if !self.awaited.done && self.awaited.workers.is_empty() {
-            self.awaited.done = true;
-            self.starting.append(&mut self.awaited.starting);
-            self.step(Event::Resume, now);
-        }
-    }
-
-    /// How long restored jobs wait for workers at most: what makes a silent one dead.
-    pub(crate) fn patience(&self) -> Option<Duration> {
-        (!self.awaited.done).then_some(self.config.heartbeat_limit)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A job that runs again from its inputs, because too much of it was lost with a worker. (Ended scopes are kept nowhere.)
 
-use omniflow_control::JobId;
+use omniflow_control::{Event, JobId, Micros};
 use omniflow_flow::Resolver;
 use omniflow_placement::WorkerId;
 use omniflow_wire::v1;
@@ -41,32 +41,45 @@ impl State {
             let outgoing = std::mem::replace(&mut running.outgoing, Outgoing::new(nodes));
             running.gathered = Gathered::default();
             for worker in outgoing.workers().iter().copied() {
-                if self.workers.line(worker).is_none() {
-                    continue;
-                }
-                let nonce = FORGOTTEN | self.earlier_runs.asked;
-                self.earlier_runs.asked += 1;
-                self.earlier_runs.open.insert(nonce, id);
-                running.earlier.push((nonce, worker));
-                self.workers
-                    .send(worker, link_frame(&v1::Ping { nonce }.into(), CONTROL));
+                self.ask_whether_forgotten(id, worker);
             }
         }
+        let Some(data) = self.jobs.get(&id) else {
+            return;
+        };
         self.budgets.held_inputs += data.held_bytes();
         if data.feeds.at_the_start().next().is_some() {
             self.starting.push(id);
         }
     }
 
+    /// The worker was told to release the job: until it has, what it says is of an earlier run.
+    pub(crate) fn ask_whether_forgotten(&mut self, id: JobId, worker: WorkerId) {
+        let data = self.jobs.get_mut(&id);
+        let Some(running) = data.and_then(|data| data.running.as_mut()) else {
+            return;
+        };
+        if self.workers.line(worker).is_none() {
+            return;
+        }
+        let nonce = FORGOTTEN | self.earlier_runs.asked;
+        self.earlier_runs.asked += 1;
+        self.earlier_runs.open.insert(nonce, id);
+        running.earlier.push((nonce, worker));
+        let question = link_frame(&v1::Ping { nonce }.into(), CONTROL);
+        self.workers.send(worker, question);
+    }
+
     /// An answer to a question. False when it was asked for another reason.
-    pub(crate) fn forgot_earlier_run(&mut self, nonce: u64) -> bool {
-        let Some(id) = self.earlier_runs.open.remove(&nonce) else {
+    pub(crate) fn forgot_earlier_run(&mut self, worker: WorkerId, nonce: u64, now: Micros) -> bool {
+        let Some(job) = self.earlier_runs.open.remove(&nonce) else {
             return false;
         };
-        let data = self.jobs.get_mut(&id);
+        let data = self.jobs.get_mut(&job);
         if let Some(running) = data.and_then(|data| data.running.as_mut()) {
             running.earlier.retain(|(asked, _)| *asked != nonce);
         }
+        self.step(Event::LetGo { job, worker }, now);
         true
     }
 

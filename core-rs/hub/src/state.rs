@@ -12,6 +12,7 @@ use omniflow_wire::v1::client_message::Message as Request;
 use omniflow_wire::v1::job_event;
 use rustc_hash::FxHashMap;
 
+use crate::awaiting::Awaited;
 use crate::budgets::Budgets;
 use crate::clients::{Clients, Subscription};
 use crate::config::HubConfig;
@@ -22,7 +23,6 @@ use crate::flows::{Flows, NewFlow};
 use crate::job_data::JobData;
 use crate::journal::{Image, Journal};
 use crate::journaling::Journaling;
-use crate::restore::Awaited;
 use crate::starting_over::EarlierRuns;
 use crate::stop_at::stop_at;
 use crate::submit::{self, Prepared};
@@ -44,6 +44,8 @@ pub(crate) struct State {
     pub(crate) journaling: Journaling,
     pub(crate) awaited: Awaited,
     pub(crate) earlier_runs: EarlierRuns,
+    /// This life is over: links that close say nothing of their workers.
+    pub(crate) leaving: bool,
     /// When this life began.
     pub(crate) born: Micros,
     effects: Vec<Effect>,
@@ -101,6 +103,7 @@ impl State {
             journaling: Journaling::new(journal, &image),
             awaited: Awaited::default(),
             earlier_runs: EarlierRuns::default(),
+            leaving: false,
             born: now,
             effects: Vec::new(),
             bound: Vec::new(),

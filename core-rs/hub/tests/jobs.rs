@@ -293,7 +293,7 @@ fn a_deadline_names_the_node_and_worker_where_the_job_hung() {
     client.accepted();
     wait_for(&news, "started");
     let error = client.failure();
-    assert_eq!(error.code(), ErrorCode::DeadlineExceeded);
+    assert_eq!(error.code(), ErrorCode::DeadlineExceeded, "{error:?}");
     assert_eq!(
         (&*error.node, &*error.worker),
         ("speak.run", "speaker"),

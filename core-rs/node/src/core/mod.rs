@@ -2,6 +2,7 @@
 
 mod asking;
 mod binds;
+pub(crate) mod credits;
 mod delivery;
 mod ending;
 mod events;
@@ -30,12 +31,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use omniflow_flow::{EdgeId, Effect, Item, Key, NodeId, ScopeId};
+use omniflow_flow::{EdgeId, Effect, Item, Key, NodeId, PortIx, ScopeId};
 use omniflow_link::Address;
 use omniflow_wire::{Frame, LinkMessage, v1};
 use rustc_hash::FxHashMap;
 
 use crate::activation::Activation;
+use crate::core::credits::Grant;
 use crate::error::NodeError;
 use crate::flow_entry::FlowEntry;
 use crate::ids::{JobId, PeerIx};
@@ -94,6 +96,11 @@ impl Core {
         match message {
             LinkMessage::Frame(frame) => self.frame(frame, now, out),
             LinkMessage::Unwanted(unwanted) => self.unwanted(&unwanted, now, out),
+            LinkMessage::Credit(credit) => {
+                self.step(JobId(credit.job), now, out, |job, cx, _| {
+                    job.credited(&credit, cx);
+                });
+            }
             other => return Err(Unexpected(other.name())),
         }
         Ok(())
@@ -195,10 +202,30 @@ impl Core {
         };
         for job in self.jobs.values_mut() {
             job.resend_to(target, cx);
+            if let Target::Peer(peer) = target {
+                job.tell_again(peer, cx);
+            }
         }
     }
 
     // --- what roles do ----------------------------------------------------------------------------------------------
+
+    /// An activation reads, and says what its producers may send.
+    pub(crate) fn grant(
+        &mut self,
+        activation: &Arc<Activation>,
+        grants: Vec<(PortIx, Grant)>,
+        now: Instant,
+        out: &mut Outputs,
+    ) {
+        // Of an activation that was withdrawn meanwhile, producers hear from its successor.
+        let _ = self.with_job(activation, now, out, |job, cx| {
+            if job.runs(activation) {
+                job.grant(activation, grants, cx);
+            }
+            Ok(())
+        });
+    }
 
     /// Engines have taken these.
     pub(crate) fn started(&mut self, taken: &[Arc<Activation>], now: Instant, out: &mut Outputs) {

@@ -210,7 +210,8 @@ class Activation:
         Raises `Cancelled`, `UnknownPort`.
         """
     def emit(self, port: str, frames: list[bytes]) -> int:
-        """How many were taken; never blocks.
+        """How many were taken; never blocks. The others have to wait until their reader has caught up: `Ready.take` comes
+        back then, at the latest.
 
         Raises `Cancelled`, `UnknownPort`, and `BadOutput` for a second frame on a plain port or one over 128 MiB.
         """

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use omniflow_flow::{ActivationInput, InputValue, Key, NodeId, PortIx};
 use parking_lot::{Condvar, Mutex};
 
+use crate::core::credits::{Amount, Grant, Meter, WINDOW};
 use crate::core::flow_counts::Traffic;
 use crate::error::NodeError;
 use crate::flow_entry::FlowEntry;
@@ -48,7 +49,33 @@ struct Input {
 struct Stream {
     port: u32,
     frames: VecDeque<Bytes>,
+    /// Of those.
+    bytes: usize,
     ended: bool,
+    meter: Meter,
+}
+
+impl Stream {
+    fn push(&mut self, payload: Bytes) {
+        self.bytes += payload.len();
+        self.frames.push_back(payload);
+    }
+
+    /// At least one frame, and what its producer has to hear of that.
+    fn take(&mut self, max_n: usize) -> (Vec<Bytes>, Option<Grant>) {
+        let count = self.frames.len().min(max_n.max(1));
+        let taken: Vec<Bytes> = self.frames.drain(..count).collect();
+        let bytes: usize = taken.iter().map(Bytes::len).sum();
+        self.bytes -= bytes;
+        let amount = |frames: usize, bytes: usize| Amount {
+            frames: frames as u64,
+            bytes: bytes as u64,
+        };
+        let unread = amount(self.frames.len(), self.bytes);
+        let grant = self.meter.note(amount(count, bytes), unread, WINDOW);
+        // What has ended needs no more room.
+        (taken, grant.filter(|_| !self.ended))
+    }
 }
 
 /// One run of a node; see `ActivationHandle` for what a role does with it.
@@ -66,6 +93,8 @@ pub struct Activation {
     cancelled: AtomicBool,
     pub(crate) started: AtomicBool,
     pub(crate) emitted: AtomicBool,
+    /// Whether it was refused room for a frame and has not been told of any since.
+    pub(crate) held_up: AtomicBool,
     pub(crate) traffic: Traffic,
     streams: Mutex<Vec<Stream>>,
     changed: Condvar,
@@ -117,6 +146,7 @@ impl Activation {
             cancelled: AtomicBool::new(false),
             started: AtomicBool::new(false),
             emitted: AtomicBool::new(false),
+            held_up: AtomicBool::new(false),
             traffic: Traffic::default(),
             streams,
             changed: Condvar::new(),
@@ -236,16 +266,17 @@ impl Activation {
         Ok(input.value.clone())
     }
 
-    /// Frames of a stream: at least one; none after `timeout`; `None` when it has ended.
-    pub fn read(
+    /// Frames of a stream: at least one; none `until` then; `None` when it has ended. What producers have to hear of it
+    /// goes to `grants`, and when that comes before a wait, none are returned at once.
+    pub(crate) fn read(
         &self,
         parameter: &str,
         max_n: usize,
-        timeout: Duration,
+        until: Option<Instant>,
+        grants: &mut Vec<(PortIx, Grant)>,
     ) -> Result<Option<Vec<Bytes>>, NodeError> {
         let is_stream = |input: &&Input| input.kind == InputKind::Stream;
         let port = self.input(parameter, "stream input", is_stream)?.port.0;
-        let until = Instant::now().checked_add(timeout);
         let mut streams = self.streams.lock();
         loop {
             self.check()?;
@@ -253,14 +284,16 @@ impl Activation {
                 return Ok(None);
             };
             if !stream.frames.is_empty() {
-                let count = stream.frames.len().min(max_n.max(1));
-                return Ok(Some(stream.frames.drain(..count).collect()));
+                let (taken, grant) = stream.take(max_n);
+                grants.extend(grant.map(|grant| (PortIx(port), grant)));
+                return Ok(Some(taken));
             }
             if stream.ended {
                 return Ok(None);
             }
+            lift(&mut streams, |other| other != port, grants);
             let now = Instant::now();
-            if until.is_some_and(|until| now >= until) {
+            if !grants.is_empty() || until.is_some_and(|until| now >= until) {
                 return Ok(Some(Vec::new()));
             }
             let wake = until.into_iter().chain(*self.job.deadline.lock()).min();
@@ -269,6 +302,12 @@ impl Activation {
                 None => self.changed.wait(&mut streams),
             }
         }
+    }
+
+    /// One frame of a stream if there is one, for tests in which nobody falls behind.
+    #[cfg(test)]
+    pub(crate) fn read_now(&self, parameter: &str) -> Result<Option<Vec<Bytes>>, NodeError> {
+        self.read(parameter, 1, Some(Instant::now()), &mut Vec::new())
     }
 
     fn input(
@@ -306,8 +345,15 @@ impl Activation {
     pub(crate) fn deliver(&self, port: PortIx, payload: Bytes) {
         let mut streams = self.streams.lock();
         if let Some(stream) = streams.iter_mut().find(|stream| stream.port == port.0) {
-            stream.frames.push_back(payload);
+            stream.push(payload);
         }
+    }
+
+    /// What its producers have to hear when it is over.
+    pub(crate) fn lift_all(&self) -> Vec<(PortIx, Grant)> {
+        let mut grants = Vec::new();
+        lift(&mut self.streams.lock(), |_| true, &mut grants);
+        grants
     }
 
     pub(crate) fn end_stream(&self, port: PortIx) {
@@ -326,5 +372,13 @@ impl Activation {
 
     pub(crate) fn wake(&self) {
         self.changed.notify_all();
+    }
+}
+
+/// Some streams hold their producers up no longer.
+fn lift(streams: &mut [Stream], which: impl Fn(u32) -> bool, grants: &mut Vec<(PortIx, Grant)>) {
+    for stream in streams.iter_mut().filter(|stream| which(stream.port)) {
+        let grant = stream.meter.lift();
+        grants.extend(grant.map(|grant| (PortIx(stream.port), grant)));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use omniflow_wire::v1;
@@ -25,7 +25,8 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Up to `max_n` activations, as soon as there is one; they are STARTED by this. None after `timeout`.
+    /// Up to `max_n` activations, as soon as there is one; they are STARTED by this. None after `timeout`, or when an
+    /// activation of the role that was refused room (`emit`) has some again.
     ///
     /// Fails with `Closed`.
     pub fn take(
@@ -71,7 +72,32 @@ impl ActivationHandle {
         &self.activation
     }
 
-    /// How many frames were taken: all of them, for now. Never blocks.
+    /// Frames of a stream: at least one; none after `timeout`; `None` when it has ended.
+    ///
+    /// Fails with `Cancelled`, and `UnknownPort`.
+    pub fn read(
+        &self,
+        parameter: &str,
+        max_n: usize,
+        timeout: Duration,
+    ) -> Result<Option<Vec<Bytes>>, NodeError> {
+        let until = Instant::now().checked_add(timeout);
+        loop {
+            let mut grants = Vec::new();
+            let read = self.activation.read(parameter, max_n, until, &mut grants)?;
+            if grants.is_empty() {
+                return Ok(read);
+            }
+            self.shared
+                .act(|core, now, out| core.grant(&self.activation, grants, now, out));
+            if read.as_ref().is_none_or(|frames| !frames.is_empty()) {
+                return Ok(read);
+            }
+        }
+    }
+
+    /// How many frames were taken. Those that were not have to wait until their reader has caught up; `Ready::take`
+    /// comes back then, at the latest. Never blocks.
     ///
     /// Fails with `Cancelled`, `UnknownPort`, and `BadOutput` for a second frame on a plain port.
     pub fn emit(&self, port: &str, frames: Vec<Bytes>) -> Result<usize, NodeError> {

@@ -17,6 +17,8 @@ type Rank = (i64, u64);
 struct State {
     waiting: BTreeMap<Rank, Arc<Activation>>,
     arrivals: u64,
+    /// Whether an activation that was refused room has got some.
+    room: bool,
     closed: bool,
 }
 
@@ -34,6 +36,11 @@ impl ReadyQueue {
         state.arrivals += 1;
         activation.arrival.store(state.arrivals, Ordering::Relaxed);
         state.waiting.insert(rank(&activation), activation);
+    }
+
+    /// An activation of this role can send again: whoever takes next comes back at once, for engines that wait here.
+    pub(crate) fn tell_of_room(&self) {
+        self.state.lock().room = true;
     }
 
     pub(crate) fn wake(&self) {
@@ -54,7 +61,8 @@ impl ReadyQueue {
         self.wake();
     }
 
-    /// Up to `max_n`, as soon as there is one; none after `timeout`. What must not run any more is left out.
+    /// Up to `max_n`, as soon as there is one; none after `timeout`, or when there is room again for what was refused.
+    /// What must not run any more is left out.
     pub(crate) fn take(
         &self,
         max_n: usize,
@@ -67,7 +75,7 @@ impl ReadyQueue {
                 return Err(NodeError::Closed);
             }
             let taken = state.pop(max_n.max(1));
-            if !taken.is_empty() {
+            if std::mem::take(&mut state.room) || !taken.is_empty() {
                 return Ok(taken);
             }
             match until {

@@ -219,11 +219,7 @@ impl Activation {
         timeout: f64,
     ) -> PyResult<Option<Vec<Bound<'py, PyBytes>>>> {
         let frames = py
-            .detach(|| {
-                self.0
-                    .activation()
-                    .read(parameter, max_n, duration(timeout))
-            })
+            .detach(|| self.0.read(parameter, max_n, duration(timeout)))
             .map_err(errors::node)?;
         let python = |frames: Vec<Bytes>| {
             let frames = frames.iter();

@@ -59,6 +59,7 @@ impl Job {
         let known = self.places.set(bind.node, &bind.key, place);
         if known.is_some() || bind.epoch > 1 {
             self.withdraw(bind, cx);
+            self.forget_grants_before(bind.node, &bind.key, bind.epoch, cx);
             self.forget_attempts_before(bind, cx);
         }
     }

@@ -234,7 +234,7 @@ impl Job {
     /// Whether something was sent to the peer, which a broken link may have lost.
     pub(crate) fn needs(&self, peer: PeerIx) -> bool {
         let mut edges = self.sent.edges();
-        edges.any(|(edge, key)| self.leads_to(Target::Peer(peer), edge, key))
+        edges.any(|(edge, key)| self.leads_to(Target::Peer(peer), edge, key)) || self.has_told(peer)
     }
 
     // --- room ---------------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ impl Job {
     }
 
     /// Where an edge's producer runs for a key. `None`: nobody knows, or it is one of the job's inputs.
-    fn producers_place(&self, edge: EdgeId, key: &Key) -> Option<Target> {
+    pub(crate) fn producers_place(&self, edge: EdgeId, key: &Key) -> Option<Target> {
         let producer = self.flow.wires.producer(edge)?;
         let Home::Node(home) = self.flow.graph.home(producer) else {
             return Some(Target::Scheduler);
@@ -125,6 +125,7 @@ impl Job {
     pub(crate) fn cancel(&mut self, at: &At, cx: &mut Context<'_>) {
         if let Some(activation) = self.activations.remove(at) {
             stop(&activation, cx.site);
+            self.free_producers(&activation, cx);
             let subject = self.subject(&activation);
             cx.site.event(&subject, State::Lost, cx.now, cx.out);
             self.let_go_of_inputs(at, cx);
@@ -146,6 +147,7 @@ impl Job {
         }
         self.activations.remove(&at);
         stop(&activation, cx.site);
+        self.free_producers(&activation, cx);
         let subject = self.subject(&activation);
         cx.site.event(&subject, State::Lost, cx.now, cx.out);
         self.let_go_of_inputs(&at, cx);

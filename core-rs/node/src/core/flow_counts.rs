@@ -5,6 +5,8 @@ use std::time::Instant;
 use omniflow_wire::v1;
 use parking_lot::Mutex;
 
+use crate::core::credits::Amount;
+
 /// Times kept of a port. When they are full, every second one goes and only every second frame from then on is noted.
 const MAX_SAMPLES: usize = 16;
 
@@ -39,6 +41,16 @@ impl Traffic {
     /// A frame that it gave.
     pub(crate) fn gave(&self, port: u32, bytes: usize, now: Instant) {
         self.0.lock().outputs.note(port, bytes, now);
+    }
+
+    /// How much it gave on an output port.
+    pub(crate) fn given(&self, port: u32) -> Amount {
+        let sides = self.0.lock();
+        let count = sides.outputs.0.iter().find(|count| count.port == port);
+        count.map_or_else(Amount::default, |count| Amount {
+            frames: count.frames,
+            bytes: count.bytes,
+        })
     }
 
     /// Into the event that says that it is over, `now`.

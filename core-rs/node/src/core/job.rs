@@ -15,6 +15,7 @@ use omniflow_wire::v1::node_progress::State;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::activation::{Activation, JobInfo};
+use crate::core::credits::Credits;
 use crate::core::outputs::Outputs;
 use crate::core::peers::SELF;
 use crate::core::places::Places;
@@ -52,6 +53,7 @@ pub(crate) struct Job {
     /// Binds that frames here wait for.
     pub(crate) asked: FxHashSet<At>,
     pub(crate) scopes: OpenScopes,
+    pub(crate) credits: Credits,
     /// It has failed here; the scheduler knows and will release it.
     pub(crate) failed: bool,
 }
@@ -69,6 +71,7 @@ impl Job {
             received: Received::default(),
             asked: FxHashSet::default(),
             scopes: OpenScopes::default(),
+            credits: Credits::default(),
             failed: false,
         }
     }

@@ -37,6 +37,10 @@ impl Job {
         let index = self.port(activation, port)?;
         let mut taken = 0;
         for frame in frames {
+            if !self.has_room(activation, index) {
+                activation.held_up.store(true, Ordering::Relaxed);
+                break;
+            }
             let mut effects = Vec::new();
             let bytes = frame.len();
             self.resolver
@@ -120,9 +124,15 @@ impl Job {
     fn leave(&mut self, activation: &Arc<Activation>, cx: &mut Context<'_>) {
         let at = (activation.node, activation.key.clone());
         self.activations.remove(&at);
+        self.free_producers(activation, cx);
         if activation.started.load(Ordering::Relaxed) {
             cx.site.counters.running -= 1;
         }
+    }
+
+    /// Whether it is the newest attempt, and not over.
+    pub(crate) fn runs(&self, activation: &Arc<Activation>) -> bool {
+        self.current(activation).is_ok()
     }
 
     /// Only the newest attempt may speak for its node.

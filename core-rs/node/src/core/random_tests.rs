@@ -279,7 +279,7 @@ impl World {
             over = running.emitted == FRAMES;
             outputs.extend((!over).then(|| Bytes::from(running.emitted.to_string())));
         } else {
-            match activation.read("text", 1, Duration::ZERO).expect("running") {
+            match activation.read_now("text").expect("running") {
                 Some(frames) => running.read.extend(frames),
                 None => over = true,
             }

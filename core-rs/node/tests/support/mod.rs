@@ -108,7 +108,7 @@ pub async fn read(
     max_n: usize,
 ) -> Result<Option<Vec<Bytes>>, omniflow_node::NodeError> {
     let activation = Arc::clone(activation);
-    blocking(move || activation.activation().read("text", max_n, PATIENCE)).await
+    blocking(move || activation.read("text", max_n, PATIENCE)).await
 }
 
 /// The scheduler's side of one link.

@@ -29,6 +29,9 @@ struct Running {
     outputs: Option<Vec<(PortIx, Bytes)>>,
 }
 
+/// What each output of a node carries, given what its inputs carried.
+pub(super) type Role = fn(&NodeSpec, NodeId, &[(PortIx, Carried)]) -> Vec<Carried>;
+
 pub(super) struct World {
     pub(super) cores: Vec<Core>,
     /// By (from, to); the scheduler comes after the workers.
@@ -38,7 +41,7 @@ pub(super) struct World {
     now: Instant,
     roles: Vec<String>,
     /// What roles do.
-    pub(super) role: fn(&NodeSpec, NodeId, &[(PortIx, Carried)]) -> Vec<Carried>,
+    pub(super) role: Role,
     /// Whether links break, messages come twice, and anything may happen next; else what is on its way comes first.
     pub(super) wild: bool,
     /// The most that one worker has kept.
@@ -376,10 +379,7 @@ impl Running {
     /// False: nothing is there, and it is not over.
     fn read(&mut self) -> bool {
         let (index, parameter) = &self.open[0];
-        let read = self
-            .activation
-            .read(parameter, 1, Duration::ZERO)
-            .expect("running");
+        let read = self.activation.read_now(parameter).expect("running");
         let Some(frames) = read else {
             drop(self.open.remove(0));
             return true;

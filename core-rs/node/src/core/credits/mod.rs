@@ -1,0 +1,244 @@
+//! Rule 10: a producer waits while its consumer reads that very stream and is behind; nobody else is held up.
+//!
+//! A consumer that keeps up says nothing, so that a stream costs no more than its frames. One that is a window behind when
+//! it reads grants its producer so much in total, and more as it reads on; before it waits for another stream, and when it
+//! ends, it grants everything. So a chain of producers that wait for room always leads to one that can go on. What is
+//! granted belongs to an attempt of the consumer: when that moves, nothing is left of it.
+//!
+//! Streams from control nodes are not held up: what those keep counts in the quota of their place.
+
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use omniflow_flow::{Destination, EdgeId, Key, NodeId, NodeKind, Origin, PortIx};
+use omniflow_wire::v1;
+use rustc_hash::FxHashMap;
+
+use crate::activation::Activation;
+use crate::core::job::{Context, Job};
+use crate::core::outputs::Target;
+use crate::core::peers::SELF;
+use crate::ids::PeerIx;
+pub(crate) use window::{Amount, Grant, Meter};
+
+/// What a slow reader may have unread.
+pub(crate) const WINDOW: Amount = Amount {
+    frames: 1_024,
+    bytes: 4 << 20,
+};
+
+/// A stream of a job: an edge, for a key.
+type Lane = (EdgeId, Key);
+
+/// What was granted, and by or to which attempt of the consumer.
+#[derive(Clone, Copy, Debug)]
+struct Granted {
+    epoch: u32,
+    grant: Grant,
+}
+
+/// Of one job at this worker.
+#[derive(Debug, Default)]
+pub(crate) struct Credits {
+    /// What consumers let producers here send. Streams that are not here are free.
+    limits: FxHashMap<Lane, Granted>,
+    /// What consumers here last told producers elsewhere: a lost link has to be told again.
+    told: FxHashMap<Lane, Granted>,
+}
+
+impl Credits {
+    /// Takes a grant in; false when it is of an attempt that is over.
+    fn limit(&mut self, lane: Lane, granted: Granted) -> bool {
+        let known = self.limits.get(&lane);
+        if known.is_some_and(|known| known.epoch > granted.epoch) {
+            return false;
+        }
+        match granted.grant {
+            Grant::All => self.limits.remove(&lane).is_some(),
+            Grant::Upto(_) => {
+                self.limits.insert(lane, granted);
+                true
+            }
+        }
+    }
+}
+
+impl Job {
+    // --- at the consumer ----------------------------------------------------------------------------------------------
+
+    /// What an activation here lets its producers send.
+    pub(crate) fn grant(
+        &mut self,
+        activation: &Arc<Activation>,
+        grants: Vec<(PortIx, Grant)>,
+        cx: &mut Context<'_>,
+    ) {
+        for (port, grant) in grants {
+            if let Some(edge) = self.stream_into(activation.node, port) {
+                let granted = Granted {
+                    epoch: activation.epoch,
+                    grant,
+                };
+                self.tell_of(edge, activation.key.clone(), granted, cx);
+            }
+        }
+    }
+
+    /// An activation is over: it holds nobody up.
+    pub(crate) fn free_producers(&mut self, activation: &Arc<Activation>, cx: &mut Context<'_>) {
+        let grants = activation.lift_all();
+        self.grant(activation, grants, cx);
+    }
+
+    fn tell_of(&mut self, edge: EdgeId, key: Key, granted: Granted, cx: &mut Context<'_>) {
+        match self.producers_place(edge, &key) {
+            Some(Target::Peer(SELF)) => self.take_grant(edge, key, granted, cx),
+            Some(Target::Peer(peer)) => {
+                // Without a way it is told when the link is up.
+                if cx.site.reach(peer, cx.out) {
+                    cx.out
+                        .send(Target::Peer(peer), self.credit(edge, &key, granted));
+                }
+                self.credits.told.insert((edge, key), granted);
+            }
+            Some(Target::Scheduler) | None => {}
+        }
+    }
+
+    fn credit(&self, edge: EdgeId, key: &Key, granted: Granted) -> v1::Credit {
+        let (frames, bytes) = match granted.grant {
+            Grant::All => (u64::MAX, u64::MAX),
+            Grant::Upto(amount) => (amount.frames, amount.bytes),
+        };
+        v1::Credit {
+            job: self.info.id.0,
+            edge: edge.0,
+            key: key.path().to_vec(),
+            frames,
+            bytes,
+            term: 0,
+            epoch: granted.epoch,
+        }
+    }
+
+    /// A link is up again, or for the first time: what it may have lost, and what waited for it.
+    pub(crate) fn tell_again(&self, peer: PeerIx, cx: &mut Context<'_>) {
+        for ((edge, key), granted) in &self.credits.told {
+            if self.producers_place(*edge, key) == Some(Target::Peer(peer)) {
+                cx.out
+                    .send(Target::Peer(peer), self.credit(*edge, key, *granted));
+            }
+        }
+    }
+
+    /// Whether the peer was granted something, which a broken link may have lost.
+    pub(crate) fn has_told(&self, peer: PeerIx) -> bool {
+        let mut told = self.credits.told.keys();
+        told.any(|(edge, key)| self.producers_place(*edge, key) == Some(Target::Peer(peer)))
+    }
+
+    /// The edge by which another role feeds a stream of a node.
+    fn stream_into(&self, node: NodeId, port: PortIx) -> Option<EdgeId> {
+        let into = Destination::Node { node, port };
+        let edges = &self.flow.graph.spec().edges;
+        let index = edges.iter().position(|edge| edge.to == into)?;
+        let Origin::Node { node: producer, .. } = edges[index].from else {
+            return None;
+        };
+        let kind = &self.flow.graph.node(producer)?.kind;
+        matches!(kind, NodeKind::Role { .. }).then_some(EdgeId(index as u32))
+    }
+
+    // --- at the producer ----------------------------------------------------------------------------------------------
+
+    /// A consumer elsewhere says what it grants.
+    pub(crate) fn credited(&mut self, credit: &v1::Credit, cx: &mut Context<'_>) {
+        let grant = match (credit.frames, credit.bytes) {
+            (u64::MAX, u64::MAX) => Grant::All,
+            (frames, bytes) => Grant::Upto(Amount { frames, bytes }),
+        };
+        let granted = Granted {
+            epoch: credit.epoch,
+            grant,
+        };
+        self.take_grant(EdgeId(credit.edge), Key::new(&credit.key), granted, cx);
+    }
+
+    fn take_grant(&mut self, edge: EdgeId, key: Key, granted: Granted, cx: &mut Context<'_>) {
+        let Some(consumer) = self.flow.consumer(edge) else {
+            return;
+        };
+        let over = granted.epoch < self.epoch_of(consumer, &key);
+        if !over && self.credits.limit((edge, key.clone()), granted) {
+            self.tell_of_room(edge, &key, cx);
+        }
+    }
+
+    /// A consumer has moved: its new attempt has granted nothing yet, and holds nobody up.
+    pub(crate) fn forget_grants_before(
+        &mut self,
+        node: NodeId,
+        bind: &Key,
+        epoch: u32,
+        cx: &mut Context<'_>,
+    ) {
+        let flow = Arc::clone(&self.flow);
+        let of_bind = |(edge, key): &Lane| {
+            flow.consumer(*edge) == Some(node) && flow.graph.bind_key(node, key) == *bind
+        };
+        let limits = self.credits.limits.iter();
+        let old = limits.filter(|(lane, granted)| granted.epoch < epoch && of_bind(lane));
+        let old: Vec<Lane> = old.map(|(lane, _)| lane.clone()).collect();
+        for (edge, key) in old {
+            self.credits.limits.remove(&(edge, key.clone()));
+            self.tell_of_room(edge, &key, cx);
+        }
+        self.credits
+            .told
+            .retain(|lane, granted| granted.epoch >= epoch || !of_bind(lane));
+    }
+
+    /// Whether every consumer of an output port lets the activation send one more frame.
+    pub(crate) fn has_room(&self, activation: &Activation, port: PortIx) -> bool {
+        if self.credits.limits.is_empty() {
+            return true;
+        }
+        let sent = activation.traffic.given(port.0);
+        let from = Origin::Node {
+            node: activation.node,
+            port,
+        };
+        let edges = self.flow.wires.outgoing(activation.node).iter();
+        let mut of_port = edges.filter(|edge| {
+            self.flow
+                .graph
+                .edge(**edge)
+                .is_some_and(|spec| spec.from == from)
+        });
+        of_port.all(|edge| {
+            let granted = self.credits.limits.get(&(*edge, activation.key.clone()));
+            granted.is_none_or(|granted| granted.grant.has_room(sent))
+        })
+    }
+
+    /// An engine that was refused room hears of it by its ready queue.
+    fn tell_of_room(&self, edge: EdgeId, key: &Key, cx: &mut Context<'_>) {
+        let Some(producer) = self.flow.wires.producer(edge) else {
+            return;
+        };
+        let Some(activation) = self.activations.get(&(producer, key.clone())) else {
+            return;
+        };
+        if activation.held_up.swap(false, Ordering::Relaxed)
+            && let Some(queue) = cx.site.queues.get(activation.role())
+        {
+            queue.tell_of_room();
+            cx.out.wake_queue(queue);
+        }
+    }
+}

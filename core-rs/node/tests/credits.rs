@@ -1,0 +1,113 @@
+//! Rule 10 between real workers: who is held up, and who is not.
+
+#![allow(clippy::expect_used)] // A failed step of a test is its end.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use omniflow_node::{ActivationHandle, NodeError};
+use support::{PATIENCE, Scheduler, Worker, blocking, chain, read, worker};
+
+const PLENTY: usize = 256 << 20;
+const ENOUGH: usize = 20_000;
+const PORTION: usize = 500;
+
+/// A producer on one worker and its consumer on another, or on the same.
+async fn pair(apart: bool) -> (Worker, Worker, [Scheduler; 2], Arc<ActivationHandle>) {
+    let (one, two) = (worker(1, PLENTY), worker(2, PLENTY));
+    let peers = [&one.peer, &two.peer];
+    let first = Scheduler::lead(&one, &peers, chain(true)).await;
+    let second = Scheduler::lead(&two, &peers, chain(true)).await;
+    let consumer = if apart { 2 } else { 1 };
+    for scheduler in [&first, &second] {
+        scheduler.bind(5, &[(0, 1, 1), (1, consumer, 1), (2, 2, 1)]);
+    }
+    first.input(5, "go");
+    let producer = one.take("a").await;
+    (one, two, [first, second], producer)
+}
+
+fn frames(count: usize) -> Vec<Bytes> {
+    vec![Bytes::from_static(b"0123456789abcdef"); count]
+}
+
+/// Emits until nothing is taken any more, reading one frame of it whenever it is; returns what was sent and read.
+async fn until_held_up(
+    producer: &ActivationHandle,
+    consumer: &Arc<ActivationHandle>,
+) -> (usize, usize) {
+    let (mut sent, mut got) = (0, 0);
+    let started = Instant::now();
+    while started.elapsed() < PATIENCE {
+        let taken = producer.emit("text", frames(PORTION)).expect("running");
+        sent += taken;
+        if taken < PORTION {
+            return (sent, got);
+        }
+        got += read(consumer, 1)
+            .await
+            .expect("running")
+            .map_or(0, |frames| frames.len());
+    }
+    panic!("it was never held up");
+}
+
+#[tokio::test]
+async fn rule_10_a_consumer_that_reads_and_falls_behind_slows_its_producer() {
+    for apart in [true, false] {
+        let (one, two, _schedulers, producer) = pair(apart).await;
+        let consumer = if apart { &two } else { &one };
+        producer.emit("text", frames(1)).expect("running");
+        let consumer = consumer.take("b").await;
+        let (sent, mut got) = until_held_up(&producer, &consumer).await;
+        // An engine that waits for work hears of room as soon as there is some.
+        let ready = one.node.ready("a").expect("served");
+        let wait = blocking(move || ready.take(1, Duration::from_secs(60)).expect("open").len());
+        while got < sent + 1 {
+            got += read(&consumer, 99)
+                .await
+                .expect("running")
+                .map_or(0, |frames| frames.len());
+        }
+        assert_eq!(wait.await, 0, "nothing to run, but room again");
+        let taken = producer.emit("text", frames(PORTION)).expect("running");
+        assert!(taken > 0, "there is room again");
+    }
+}
+
+#[tokio::test]
+async fn rule_10_a_consumer_that_has_not_started_slows_nobody() {
+    let (one, two, _schedulers, producer) = pair(true).await;
+    let taken = producer.emit("text", frames(ENOUGH)).expect("running");
+    assert_eq!(taken, ENOUGH);
+    producer.finish([].into()).expect("finished");
+    let consumer = two.take("b").await;
+    let mut got = 0;
+    while let Some(frames) = read(&consumer, 999).await.expect("running") {
+        got += frames.len();
+    }
+    assert_eq!(got, ENOUGH);
+    drop(one);
+}
+
+#[tokio::test]
+async fn rule_10_a_consumer_that_ends_releases_its_producer_at_once() {
+    let (_one, two, _schedulers, producer) = pair(true).await;
+    producer.emit("text", frames(1)).expect("running");
+    let consumer = two.take("b").await;
+    until_held_up(&producer, &consumer).await;
+    consumer.finish([].into()).expect("finished");
+    let started = Instant::now();
+    loop {
+        match producer.emit("text", frames(1)) {
+            // Nobody wants its frames, so that it may also be told to stop.
+            Ok(1) | Err(NodeError::Cancelled { .. }) => break,
+            other => assert_eq!(other.expect("running"), 0),
+        }
+        assert!(started.elapsed() < PATIENCE, "it is held up for ever");
+        tokio::task::yield_now().await;
+    }
+}

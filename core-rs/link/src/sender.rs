@@ -76,6 +76,11 @@ impl LinkSender {
         self.0.resumed()
     }
 
+    /// Whether there is a connection now: what is sent without one is lost with the link if that is not resumed.
+    pub fn is_connected(&self) -> bool {
+        self.0.is_connected()
+    }
+
     /// Whether it can send no more.
     pub fn is_closed(&self) -> bool {
         self.0.is_closed()

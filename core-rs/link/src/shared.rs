@@ -134,6 +134,10 @@ impl Shared {
         state.closing || state.over.is_some()
     }
 
+    pub(crate) fn is_connected(&self) -> bool {
+        self.state().socket.is_some()
+    }
+
     pub(crate) fn resumed(&self) -> u64 {
         self.state().resumed
     }

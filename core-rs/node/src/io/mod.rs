@@ -13,13 +13,15 @@ use std::time::{Duration, Instant};
 use omniflow_link::{Address, Endpoint, LinkError, Listener};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::error::NodeError;
 use crate::ids::PeerIx;
 pub(crate) use shared::{Identity, Shared};
 
 const HOUSEKEEPING: Duration = Duration::from_secs(5);
+/// How often it is seen whether a broken connection to the scheduler is back.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// When the worker closes, its last messages have this long to leave.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -100,6 +102,10 @@ async fn dial(shared: Arc<Shared>, mut dials: UnboundedReceiver<PeerIx>) {
 async fn flush(shared: Arc<Shared>) {
     loop {
         shared.events_wait().await;
+        // They are kept for the next scheduler if this one does not come back.
+        while shared.scheduler_is_cut_off() {
+            sleep(LOOK_AGAIN).await;
+        }
         let reports = shared.core.lock().take_reports(Instant::now());
         shared.to_scheduler(reports);
     }

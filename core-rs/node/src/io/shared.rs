@@ -165,6 +165,13 @@ impl Shared {
         core.peer_lost(peer)
     }
 
+    /// Whether the scheduler's link waits for a connection. Its peer may be dead, and with it what is sent now.
+    pub(crate) fn scheduler_is_cut_off(&self) -> bool {
+        let outlets = self.outlets.lock();
+        let link = outlets.scheduler.as_ref();
+        link.is_some_and(|(_, link)| !link.is_connected() && !link.is_closed())
+    }
+
     pub(crate) fn all_links(&self) -> Vec<LinkSender> {
         let outlets = self.outlets.lock();
         let scheduler = outlets.scheduler.iter().map(|(_, link)| link);

@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,17 @@ from tests.cluster_fixtures.command import omniflow
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
+@dataclass(frozen=True)
+class Example:
+    """One that runs. `address`: its scheduler's."""
+
+    folder: Path
+    address: str
+
+
 @contextmanager
-def example(name: str, folder: Path) -> Iterator[str]:
-    """`examples/NAME` in `folder`, up; gives the scheduler's address. Down at the end, and nothing is left."""
+def example(name: str, folder: Path) -> Iterator[Example]:
+    """`examples/NAME` in `folder`, up. Down at the end, and nothing is left."""
     shutil.copytree(EXAMPLES / name, folder, dirs_exist_ok=True)
     file, address = folder / "cluster.yaml", f"127.0.0.1:{free_port('127.0.0.1')}"
     text = file.read_text()
@@ -27,7 +36,7 @@ def example(name: str, folder: Path) -> Iterator[str]:
     done = asyncio.run(omniflow("up", "cluster.yaml", "--detach", folder=folder))
     assert done.status == 0, done.output
     try:
-        yield address
+        yield Example(folder, address)
     finally:
         done = asyncio.run(omniflow("down", folder=folder))
     assert done.status == 0, done.output
@@ -36,24 +45,24 @@ def example(name: str, folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def omni(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with example("omni", tmp_path_factory.mktemp("omni")) as address:
-        yield address
+def omni(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
+    with example("omni", tmp_path_factory.mktemp("omni")) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
-def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with example("agent", tmp_path_factory.mktemp("agent")) as address:
-        yield address
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
+    with example("agent", tmp_path_factory.mktemp("agent")) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
-def painting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with example("painting", tmp_path_factory.mktemp("painting")) as address:
-        yield address
+def painting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
+    with example("painting", tmp_path_factory.mktemp("painting")) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
-def pdf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with example("pdf", tmp_path_factory.mktemp("pdf")) as address:
-        yield address
+def pdf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
+    with example("pdf", tmp_path_factory.mktemp("pdf")) as running:
+        yield running

@@ -164,7 +164,7 @@ async def test_a_job_that_waits_says_for_which_role(client: Client, cluster: Pup
         client, lambda status: all(worker.info.name != "two" for worker in status.workers), "two has left"
     )
     done = await omniflow(
-        "submit", "chain", "--input", "text=x", "--deadline", "4", "--address", cluster.address, folder=tmp_path
+        "submit", "chain", "--input", "text=x", "--deadline", "10", "--address", cluster.address, folder=tmp_path
     )
     assert done.status == ExitCode.REFUSED
     assert "chain waits: no worker serves second" in done.stderr

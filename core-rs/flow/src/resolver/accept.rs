@@ -71,7 +71,8 @@ impl<P: Payload> Resolver<P> {
         let spec = &self.graph.nodes()[node.index()];
         let (scope, inner) = (spec.scope, spec.input_scope(port) != spec.scope);
         // What leaves a scope is judged by the node that it leaves by: that may have to gather it again.
-        if self.is_past(node, &coming.key.prefix(self.graph.layout().depth(scope))) {
+        let depth = self.graph.layout().depth(scope);
+        if self.scopes.any_ended() && self.is_past(node, &coming.key.prefix(depth)) {
             return Ok(Arrival::Unwanted);
         }
         let (edge, key) = (coming.edge, coming.key);

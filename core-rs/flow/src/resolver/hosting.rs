@@ -51,20 +51,37 @@ impl<P: Payload> Resolver<P> {
             None => {}
         }
         self.nodes[node.index()].hosted.insert(key, epoch);
-        if graph.layout().depth(spec.scope) == 0 {
+        if key.depth() == graph.layout().depth(spec.scope) {
             // One without inputs has nothing to wait for.
-            self.at_run(node, &Key::ROOT, effects, |run, place, effects| {
-                run.host(place, epoch, effects);
-            });
-        }
-        for hosted in std::iter::once(&node).chain(graph.companions(node)) {
-            for run in self.runs_bound_by(*hosted, node, key) {
-                self.at_run(*hosted, &run, effects, |run, place, effects| {
-                    run.host(place, epoch, effects);
-                });
+            if key.is_root() || self.nodes[node.index()].runs.get(key).is_some() {
+                self.host_run(node, key, epoch, effects);
             }
+        } else {
+            self.host_runs(node, node, key, epoch, effects);
+        }
+        for companion in graph.companions(node) {
+            self.host_runs(*companion, node, key, epoch, effects);
         }
         Ok(())
+    }
+
+    fn host_runs(
+        &mut self,
+        node: NodeId,
+        bound: NodeId,
+        bind: &Key,
+        epoch: u32,
+        effects: &mut Vec<Effect<P>>,
+    ) {
+        for run in self.runs_bound_by(node, bound, bind) {
+            self.host_run(node, &run, epoch, effects);
+        }
+    }
+
+    fn host_run(&mut self, node: NodeId, key: &Key, epoch: u32, effects: &mut Vec<Effect<P>>) {
+        self.at_run(node, key, effects, |run, place, effects| {
+            run.host(place, epoch, effects);
+        });
     }
 
     /// The node has moved away or is over for this key (of a bind): forgets all about it. Harmless when it was never here.

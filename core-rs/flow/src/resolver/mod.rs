@@ -2,6 +2,7 @@
 
 mod accept;
 mod control;
+mod few;
 mod hosting;
 mod inlet;
 mod inspect;

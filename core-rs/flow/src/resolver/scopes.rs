@@ -68,6 +68,11 @@ impl Scopes {
         })
     }
 
+    /// Whether any has: else nobody need ask which.
+    pub(super) fn any_ended(&self) -> bool {
+        self.any_ended
+    }
+
     /// An attempt is repeated here: for what this bind is about, the scopes around the node and what runs at its side begin
     /// again, and those that are left by what runs at its side.
     pub(super) fn begin_again(&mut self, graph: &Graph, node: NodeId, bind: &Key) {

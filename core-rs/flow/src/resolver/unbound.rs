@@ -29,7 +29,10 @@ impl<P: Payload> Resolver<P> {
         };
         let scope = self.graph.nodes()[node.index()].scope;
         let depth = self.graph.layout().depth(scope);
-        let (bind, _) = self.bind_at(home, &coming.key.prefix(depth));
+        let (bind, _) = match coming.key.depth() > depth {
+            true => self.bind_at(home, &coming.key.prefix(depth)),
+            false => self.bind_at(home, coming.key),
+        };
         if self.nodes[home.index()].hosted.get(&bind).is_some() {
             return None;
         }

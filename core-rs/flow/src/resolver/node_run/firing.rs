@@ -46,7 +46,7 @@ impl<P: Payload> NodeRun<P> {
     /// Whether a control node may: its gates are open, and it has the heads of what it reads in its own scope. `any_of` is
     /// content with one; `merge` and what gathers a scope are at once: the first to come may be the only one for long.
     fn may_begin(&self, place: Place<'_>) -> bool {
-        let ports = || place.spec.inputs.iter().zip(&self.inlets);
+        let ports = || place.spec.inputs.iter().zip(self.inlets.iter());
         let mut gates = ports().filter(|(port, _)| port.gate);
         let mut values = ports().filter(|(port, _)| !port.gate);
         let at_once = match place.spec.kind {
@@ -76,7 +76,7 @@ impl<P: Payload> NodeRun<P> {
             return alternatives(place).iter().all(closed);
         }
         if matches!(place.spec.kind, NodeKind::Merge | NodeKind::AnyOf) {
-            let mut merged = place.spec.inputs.iter().zip(&self.inlets);
+            let mut merged = place.spec.inputs.iter().zip(self.inlets.iter());
             return place.spec.gates().any(|port| dead(&port))
                 || merged.all(|(port, inlet)| port.gate || inlet.closed());
         }

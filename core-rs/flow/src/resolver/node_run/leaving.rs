@@ -3,6 +3,7 @@
 use crate::effect::Effect;
 use crate::ids::{EdgeId, PortIx};
 use crate::payload::Payload;
+use crate::resolver::few::Few;
 use crate::resolver::outlet::{Lane, Outlet, OutletError};
 use crate::resolver::place::Place;
 
@@ -48,8 +49,8 @@ impl<P: Payload> NodeRun<P> {
             }
         }
         self.phase = Phase::Over;
-        self.inlets = Vec::new();
-        self.outlets = Vec::new();
+        self.inlets = Few::None;
+        self.outlets = Few::None;
         if self.control.take().is_some()
             && let Some(scope) = place.closes()
         {

@@ -10,6 +10,7 @@ use crate::payload::Payload;
 use crate::spec::{NodeSpec, Origin, PortSpec};
 
 use super::control::{Control, InnerTaking};
+use super::few::Few;
 use super::inlet::Inlet;
 use super::outlet::{Lane, Outlet};
 use super::place::Place;
@@ -21,9 +22,9 @@ pub(super) struct NodeRun<P> {
     epoch: Option<u32>,
     phase: Phase,
     /// By input port; empty once over.
-    inlets: Vec<Inlet<P>>,
+    inlets: Few<Inlet<P>>,
     /// By output port; empty once over.
-    outlets: Vec<Outlet>,
+    outlets: Few<Outlet>,
     /// What runs here instead of at an engine.
     control: Option<Box<Control<P>>>,
     /// How many ports of the first alternative are known to be ready, from its first one on.

@@ -279,8 +279,8 @@ fn rule_14_a_branch_and_a_loop_go_on_where_they_are() {
     }
 }
 
-#[test]
-fn rule_14_a_fan_out_of_which_a_worker_died_too_runs_from_its_inputs() {
+/// The shouter dies with what it has, before the scheduler (which knows it then, and has nobody else) or with it.
+fn shouter_dies(before: bool) {
     let director = Stage::holding("shout are");
     let (cluster, journal) = FirstLife::begin(&fan_out());
     let splitter = director.worker(&cluster, "splitter", &["split", "join"]);
@@ -288,11 +288,30 @@ fn rule_14_a_fan_out_of_which_a_worker_died_too_runs_from_its_inputs() {
     cluster.until_ready(2);
     let first = FirstLife::submit(cluster, journal, "fan_out", &["how are you"]);
     director.until_held();
-    shouter.kill();
+    if before {
+        shouter.kill();
+        let ready = v1::worker_status::State::Ready;
+        first.cluster.until("the shouter is lost", |status| {
+            let workers = status.workers.iter();
+            workers.filter(|worker| worker.state() == ready).count() == 1
+        });
+    }
     let (next, client, _copy) = first.dies(&[&splitter]);
-    let mut heir = shouter.info.clone();
-    heir.incarnation = "another".to_owned();
-    next.hub.worker_seen(&heir.encode_to_vec()).unwrap();
+    shouter.kill();
+    // The journal may not have had its death yet: a new incarnation says the same.
+    let mut another = shouter.info.clone();
+    another.incarnation = "another".to_owned();
+    next.hub.worker_seen(&another.encode_to_vec()).unwrap();
     next.worker("heir", &["shout"], |activation| act(&activation));
     ends_well(client, &next, &["HOW ARE YOU"]);
+}
+
+#[test]
+fn rule_14_a_fan_out_of_which_a_worker_died_too_runs_from_its_inputs() {
+    shouter_dies(false);
+}
+
+#[test]
+fn rule_14_what_was_lost_before_the_scheduler_could_bind_it_again_is_asked_for_again() {
+    shouter_dies(true);
 }

@@ -19,6 +19,7 @@ mod producing;
 #[cfg(test)]
 mod random_tests;
 mod received;
+mod renewing;
 mod retention;
 mod scheduler;
 #[cfg(test)]

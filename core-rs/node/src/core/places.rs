@@ -16,6 +16,8 @@ pub(crate) struct Place {
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     bound: Lanes<Place>,
+    /// Of the scheduler that said so.
+    term: u64,
 }
 
 impl Places {
@@ -43,6 +45,17 @@ impl Places {
             }
         }
         peers
+    }
+
+    /// A scheduler speaks of them. True when it is another one than before.
+    pub(crate) fn renew(&mut self, term: u64) -> bool {
+        let before = std::mem::replace(&mut self.term, term);
+        before != 0 && before != term
+    }
+
+    /// Nobody knows where it is any more.
+    pub(crate) fn forget(&mut self, node: NodeId, key: &Key) {
+        self.bound.remove(node.0, key);
     }
 
     /// Nobody needs to know any more where a node is bound for keys inside of this one.

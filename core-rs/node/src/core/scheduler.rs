@@ -173,7 +173,9 @@ impl Core {
             out,
             now,
         };
+        let strangers = job.forget_strangers(message.term, &binds);
         job.bind(binds, cx);
+        job.ask_for(&strangers, cx);
         for frame in parked.into_iter().flat_map(|parked| parked.frames) {
             arrive(job, frame, cx);
         }

@@ -28,9 +28,13 @@ def _write(folder: Path, text: str) -> Path:
 def test_certificates_lie_relative_to_the_file_and_reach_every_process(tmp_path: Path) -> None:
     plan = make_plan(load_cluster(_write(tmp_path, CLUSTER)))
     contents = {file.stem: content for file, content in plan.files.items()}
-    told = [SchedulerSettings.model_validate(contents["scheduler"]), WorkerConfig.model_validate(contents["one"])]
     wanted = (str(tmp_path / "certs/node.pem"), "/etc/node.key", str(tmp_path / "certs/ca.pem"))
-    assert [process.tls.files if process.tls else None for process in told] == [wanted, wanted]
+    for tls in (
+        SchedulerSettings.model_validate(contents["scheduler"]).tls,
+        WorkerConfig.model_validate(contents["one"]).tls,
+    ):
+        assert tls is not None
+        assert tls.files == wanted
 
 
 def test_a_section_without_a_key_is_an_error_that_names_it(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def status(cluster: ClusterOption = None, address: AddressOption = None, as_json
     if target.state and not as_json:
         out().print(process_table(target.state))
     try:
-        found = ask(target, lambda client: client.cluster_status())
+        found, leader = ask(target, lambda client: (client.cluster_status(), client.address))
     except OmniFlowError:
         if target.state and as_json:
             typer.echo(status_json(None, target.state))
@@ -80,7 +80,7 @@ def status(cluster: ClusterOption = None, address: AddressOption = None, as_json
     if as_json:
         typer.echo(status_json(found, target.state))
         return
-    for line in summary_lines(found, target.address):
+    for line in summary_lines(found, leader, target.state):
         out().print(line)
     out().print(worker_table(found.workers))
     for line in model_lines(found.workers):

@@ -10,7 +10,10 @@ from omniflow.launch import DEFAULT_RUN, ClusterState, LocalLauncher, NoCluster,
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A cluster. `state` is there when it was started on this machine, on the run folder that was found."""
+    """A cluster. `address`: of its scheduler; of two both, with a comma between them.
+
+    `state` is there when it was started on this machine, on the run folder that was found.
+    """
 
     address: str
     state: ClusterState | None = None
@@ -24,11 +27,11 @@ def locate(cluster: Path | None, address: str | None) -> Target:
     try:
         state = LocalLauncher().status(run)
     except NoCluster:
-        listen = load_cluster(cluster).scheduler.listen if cluster else ""
-        if not listen or listen.endswith(":0"):
+        listens = load_cluster(cluster).scheduler_listens if cluster else ()
+        if not listens or any(listen.endswith(":0") for listen in listens):
             raise
         # Perhaps it was started elsewhere, and only its file is here.
-        return Target(listen)
+        return Target(",".join(listens))
     return Target(state.address, state)
 
 

@@ -8,7 +8,7 @@ from google.protobuf.json_format import MessageToDict
 from rich.table import Table
 
 from omniflow.cli.consoles import plain_table
-from omniflow.launch import ClusterState, ProcessStatus
+from omniflow.launch import ClusterState, Kind, ProcessState, ProcessStatus
 from omniflow.report import describe_seconds
 from omniflow.v1 import cluster_pb2
 
@@ -25,16 +25,33 @@ def process_table(state: ClusterState) -> Table:
     return table
 
 
-def summary_lines(status: cluster_pb2.ClusterStatus, address: str) -> list[str]:
-    """The cluster as a whole."""
+def summary_lines(status: cluster_pb2.ClusterStatus, leader: str, state: ClusterState | None = None) -> list[str]:
+    """The cluster as a whole. `leader`: the address of the scheduler that answered."""
     jobs = f"jobs: {status.jobs_running} running, {status.jobs_waiting} waiting, {status.jobs_succeeded} succeeded"
     lines = [
-        f"cluster '{status.cluster}' at {address}, up {describe_seconds(status.uptime_ms / 1000)}, term {status.term}",
+        f"cluster '{status.cluster}' at {leader}, up {describe_seconds(status.uptime_ms / 1000)}, term {status.term}",
         f"{jobs}, {status.jobs_failed} failed (policy {status.policy}, room for {status.queue_limit})",
     ]
+    if state is not None:
+        lines += _standby_lines(state, leader)
     if not status.registry_reachable:
         lines.append("etcd is not reachable: what runs goes on, but nobody new can join")
     return lines
+
+
+def _standby_lines(state: ClusterState, leader: str) -> list[str]:
+    """Of two schedulers: which one leads, and whether the other would take its place."""
+    addresses = state.address.split(",")
+    schedulers = [process for process in state.processes if process.kind is Kind.SCHEDULER]
+    if len(schedulers) < 2 or leader not in addresses:
+        return []
+    leading = schedulers[addresses.index(leader)]
+    return [
+        f"{leading.name} leads, {other.name} "
+        + ("stands by" if other.state is ProcessState.RUNNING else "is away: nobody stands by")
+        for other in schedulers
+        if other is not leading
+    ]
 
 
 def worker_table(workers: Iterable[cluster_pb2.WorkerStatus]) -> Table:

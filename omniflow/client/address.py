@@ -1,7 +1,9 @@
-"""Where the scheduler is: told, or found through etcd."""
+"""Where the scheduler is: told, or found through etcd. Of several addresses, the one that serves is the leader's."""
 
 import asyncio
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import grpc.aio
@@ -30,34 +32,53 @@ class Finder(Protocol):
     def words(self) -> str:
         """For messages: whom the client looks for, and where."""
 
-    async def find(self, within: float) -> str:
-        """HOST:PORT. Raises `Unavailable` (`NoLeader`, `RegistryUnreachable`) after `within` seconds."""
+    @property
+    def good_for_s(self) -> float:
+        """Who does not answer for so long at what was found is looked for again."""
+
+    async def find(self, within: float) -> Sequence[str]:
+        """HOST:PORT of each that may serve. Raises `Unavailable` (`NoLeader`, `RegistryUnreachable`) after `within`
+        seconds."""
 
 
-class FixedAddress:
-    """The user told."""
+class FixedAddresses:
+    """The user told: one address, or those of all schedulers of the cluster, of which one serves at a time."""
 
-    def __init__(self, address: str) -> None:
-        self.words = address
+    good_for_s = math.inf
 
-    async def find(self, within: float) -> str:
-        return self.words
+    def __init__(self, addresses: Sequence[str]) -> None:
+        self._addresses = tuple(addresses)
+        self.words = " or ".join(self._addresses)
+
+    async def find(self, within: float) -> Sequence[str]:
+        return self._addresses
 
 
 class LeaderAddress:
-    """The cluster's leader, as etcd has it: asked again after every break, for it may be another one by then."""
+    """The cluster's leader, as etcd has it: asked again after every break, for it may be another one by then.
+
+    And again while that does not answer: a dead leader is found there until another one is elected.
+    """
+
+    good_for_s = 1.0
 
     def __init__(self, etcd: str | Sequence[str], cluster: str) -> None:
         self._etcd = etcd
         self._cluster = cluster
         self.words = f"the leader of cluster {cluster!r}"
 
-    async def find(self, within: float) -> str:
+    async def find(self, within: float) -> Sequence[str]:
         # Most clients are told the address, and need not pay for importing what talks to etcd.
         from omniflow.registry import Registry
 
         async with Registry(self._etcd, self._cluster) as registry:
-            return (await registry.wait_leader(within)).address
+            return ((await registry.wait_leader(within)).address,)
+
+
+def split_addresses(address: str | Sequence[str]) -> tuple[str, ...]:
+    """One address, or several in a sequence or between commas."""
+    several = address.split(",") if isinstance(address, str) else address
+    return tuple(dict.fromkeys(each.strip() for each in several if each.strip()))
 
 
 class Dialer:
@@ -71,6 +92,11 @@ class Dialer:
         self._connecting = asyncio.Lock()
 
     @property
+    def address(self) -> str:
+        """HOST:PORT of the scheduler that served when last connected; empty before that."""
+        return self._address
+
+    @property
     def words(self) -> str:
         """For messages."""
         return self._address or self._finder.words
@@ -82,13 +108,32 @@ class Dialer:
     async def connect(self) -> grpc.aio.Channel:
         """A connected channel to where the scheduler is now. Raises `Unavailable` after the connect time-out."""
         async with self._connecting:
-            address = await self._finder.find(self._timeout)
-            if address != self._address or self._channel is None:
-                await self.close()
-                self._address = address
-                self._channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
-            await wait_connected(self._channel, address, self._timeout)
-            return self._channel
+            opened: dict[str, grpc.aio.Channel] = {}
+            if self._channel is not None:
+                opened[self._address] = self._channel
+            try:
+                self._address = await self._first_connected(opened)
+                self._channel = opened[self._address]
+                return self._channel
+            finally:
+                for channel in opened.values():
+                    if channel is not self._channel:
+                        await channel.close(None)
+
+    async def _first_connected(self, opened: dict[str, grpc.aio.Channel]) -> str:
+        """Adds the channels that it opens."""
+        give_up_at = time.monotonic() + self._timeout
+        while (left := give_up_at - time.monotonic()) > 0:
+            candidates = {}
+            for address in await self._finder.find(left):
+                if address not in opened:
+                    opened[address] = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+                candidates[address] = opened[address]
+            left = max(give_up_at - time.monotonic(), 0.0)
+            connected = await first_connected(candidates, min(left, self._finder.good_for_s))
+            if connected is not None:
+                return connected
+        raise unreachable(" or ".join(opened) or self.words, "connecting", f"no connection in {self._timeout:.0f} s")
 
     async def close(self) -> None:
         channel, self._channel = self._channel, None
@@ -96,10 +141,16 @@ class Dialer:
             await channel.close(None)
 
 
-async def wait_connected(channel: grpc.aio.Channel, address: str, within: float) -> None:
-    """Raises `Unavailable` after `within` seconds."""
+async def first_connected(channels: Mapping[str, grpc.aio.Channel], within: float) -> str | None:
+    """The address whose channel is connected first: a scheduler that stands by does not answer. None: not in time."""
+    waits = {asyncio.ensure_future(channel.channel_ready()): address for address, channel in channels.items()}
     try:
-        async with asyncio.timeout(within):
-            await channel.channel_ready()
-    except TimeoutError:
-        raise unreachable(address, "connecting", f"no connection in {within:.0f} s") from None
+        done, _ = await asyncio.wait(waits, timeout=within, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+    for wait in done:
+        wait.result()
+        return waits[wait]
+    return None

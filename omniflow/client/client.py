@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
@@ -12,8 +13,8 @@ from typing import Any, Self, TypeVar
 import grpc
 import grpc.aio
 
-from omniflow.client.address import Dialer, Finder, FixedAddress, LeaderAddress
-from omniflow.client.exchange import FAREWELL_S, Exchange
+from omniflow.client.address import Dialer, Finder, FixedAddresses, LeaderAddress, split_addresses
+from omniflow.client.exchange import FAREWELL_S, FIRST_PAUSE, LONGEST_PAUSE, Exchange
 from omniflow.client.failures import failure_of, has_error, unknown_flow
 from omniflow.client.job import Job
 from omniflow.client.signature import Compilable, Signature, encode_parameters
@@ -42,7 +43,7 @@ class Client:
 
     def __init__(
         self,
-        address: str | None = None,
+        address: str | Sequence[str] | None = None,
         *,
         etcd: str | Sequence[str] | None = None,
         cluster: str | None = None,
@@ -50,13 +51,15 @@ class Client:
         connect_timeout: float = 10.0,
         call_timeout: float = 30.0,
     ) -> None:
-        """`address`: HOST:PORT of the scheduler; or `etcd` endpoints and the name of the `cluster` to find it by.
+        """`address`: HOST:PORT of the scheduler, or those of all schedulers of the cluster (a sequence, or with commas
+        between them), of which the leader is found; or `etcd` endpoints and the name of the `cluster` to find it by.
 
         `connect_timeout`: seconds until `Unavailable` when it cannot be reached; `call_timeout`: of each question.
         """
         self._dialer = Dialer(_finder(address, etcd, cluster), connect_timeout)
         self._exchange = Exchange(self._dialer, connect_timeout)
         self._tenant = tenant
+        self._connect_timeout = connect_timeout
         self._call_timeout = call_timeout
         self._signatures: dict[tuple[str, bytes], Signature] = {}
         self._registered: dict[Compilable, Signature] = {}
@@ -65,6 +68,11 @@ class Client:
         self._running = False
         self._key = uuid.uuid4().hex
         self._numbers = itertools.count(1)
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT of the scheduler that it was connected to last; empty before the first connection."""
+        return self._dialer.address
 
     async def __aenter__(self) -> Self:
         await self._dialer.connect()
@@ -294,21 +302,27 @@ class Client:
             self._exchange.fail(InternalError("the client failed", cause=repr(error), cure="report this defect"))
 
     async def _ask(self, doing: str, call: Callable[[grpc.aio.Channel, float], Awaitable[T]]) -> T:
-        """Every question may be asked twice: of a scheduler that went away, its successor is asked once more."""
-        try:
-            return await call(await self._dialer.channel(), self._call_timeout)
-        except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.UNAVAILABLE or has_error(error):
-                raise failure_of(error, self._dialer.words, doing) from None
-        try:
-            return await call(await self._dialer.connect(), self._call_timeout)
-        except grpc.aio.AioRpcError as error:
-            raise failure_of(error, self._dialer.words, doing) from None
+        """Every question may be asked twice: of a scheduler that went away, its successor is asked again.
+
+        Perhaps more than once: one that is killed takes connections for a moment longer.
+        """
+        give_up_at = time.monotonic() + self._connect_timeout
+        channel, pause = await self._dialer.channel(), FIRST_PAUSE
+        while True:
+            try:
+                return await call(channel, self._call_timeout)
+            except grpc.aio.AioRpcError as error:
+                away = error.code() is grpc.StatusCode.UNAVAILABLE and not has_error(error)
+                if not away or time.monotonic() >= give_up_at:
+                    raise failure_of(error, self._dialer.words, doing) from None
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+            channel = await self._dialer.connect()
 
 
-def _finder(address: str | None, etcd: str | Sequence[str] | None, cluster: str | None) -> Finder:
-    if address is not None and etcd is None:
-        return FixedAddress(address)
+def _finder(address: str | Sequence[str] | None, etcd: str | Sequence[str] | None, cluster: str | None) -> Finder:
+    if address is not None and etcd is None and (addresses := split_addresses(address)):
+        return FixedAddresses(addresses)
     if address is None and etcd is not None and cluster is not None:
         return LeaderAddress(etcd, cluster)
     raise InvalidArgument(

@@ -5,14 +5,14 @@ import asyncio
 import grpc.aio
 
 from omniflow.client.address import Dialer
-from omniflow.client.exchange import Exchange
+from omniflow.client.exchange import FIRST_PAUSE, Exchange
 from omniflow.client.failures import failure_of, is_break
 from omniflow.client.job import Job
 from omniflow.errors import OmniFlowError, from_proto
 from omniflow.v1.job_pb2 import JobEvent, SubmitRequest, WatchRequest
 
 SUBMIT = "/omniflow.v1.JobService/Submit"
-TRIES = 3
+TRIES = 4
 
 
 class SoloSubmit:
@@ -36,6 +36,7 @@ class SoloSubmit:
                 if self.accepted.done() and is_break(error):
                     await self._resume()
                 elif is_break(error) and attempt < TRIES:
+                    await asyncio.sleep(attempt * FIRST_PAUSE)
                     continue
                 else:
                     self._fail(failure_of(error, self._dialer.words, "submitting a job"))

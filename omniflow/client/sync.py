@@ -72,7 +72,7 @@ class SyncClient:
 
     def __init__(
         self,
-        address: str | None = None,
+        address: str | Sequence[str] | None = None,
         *,
         etcd: str | Sequence[str] | None = None,
         cluster: str | None = None,
@@ -90,6 +90,11 @@ class SyncClient:
             connect_timeout=connect_timeout,
             call_timeout=call_timeout,
         )
+
+    @property
+    def address(self) -> str:
+        """`Client.address`."""
+        return self._client.address
 
     def __enter__(self) -> Self:
         try:

@@ -47,6 +47,13 @@ def _link_address(value: str) -> str:
     raise ValueError(f"'{value}' is no link address; write unix:PATH or tcp:HOST:PORT (port 0: any free one)")
 
 
+def _check_apart(first: str, second: str) -> None:
+    """Two processes of this machine cannot listen on one port, unless it is any free one, or on other addresses."""
+    (one, _, port), (other, _, other_port) = first.rpartition(":"), second.rpartition(":")
+    if port == other_port != "0" and (one == other or is_wildcard(one) or is_wildcard(other)):
+        raise ValueError(f"both schedulers would listen on port {port}; give 'standby_listen' another one")
+
+
 def _dialled_host(value: str) -> str:
     if is_wildcard(value) or not (re.fullmatch(r"[A-Za-z0-9_.-]+", value) or _is_ipv6(value)):
         raise ValueError(f"'{value}' is nothing to dial; write a host name or an address without a port, e.g. 10.0.0.7")
@@ -147,6 +154,8 @@ class SchedulerConfig(_Section):
 
     listen: HostPort = DEFAULT_LISTEN
     """Where its gRPC services listen."""
+    standby_listen: HostPort | None = None
+    """Where those of the second one do, with `schedulers: 2`; by default on the next port."""
     advertise: DialledHost | None = None
     """Host name or address by which other machines reach it, where `listen` is a wildcard."""
     policy: Name | None = None
@@ -161,8 +170,14 @@ class SchedulerConfig(_Section):
 
     @model_validator(mode="after")
     def _a_wildcard_is_advertised(self) -> Self:
-        _check_advertised([self.listen], self.advertise)
+        _check_advertised(filter(None, (self.listen, self.standby_listen)), self.advertise)
         return self
+
+    def listens(self, schedulers: int) -> tuple[str, ...]:
+        """Where each of so many schedulers listens."""
+        host, _, port = self.listen.rpartition(":")
+        following = f"{host}:{int(port) + 1 if int(port) else 0}"
+        return (self.listen, self.standby_listen or following)[:schedulers]
 
 
 class RoleConfig(_Section):
@@ -235,6 +250,8 @@ class ClusterConfig(_Section):
     etcd: Annotated[EtcdConfig, BeforeValidator(_etcd_shorthand)] = EtcdConfig()
     tls: TlsConfig | None = None
     """Certificates of this machine's processes, for links over TCP."""
+    schedulers: Annotated[int, Field(ge=1, le=2)] = 1
+    """With 2, one leads, and the other takes its place as soon as it dies."""
     scheduler: SchedulerConfig = SchedulerConfig()
     workers: Annotated[tuple[WorkerConfig, ...], Field(min_length=1)]
     flows: tuple[str, ...] = ()
@@ -254,6 +271,16 @@ class ClusterConfig(_Section):
         return copy
 
     @property
+    def scheduler_names(self) -> tuple[str, ...]:
+        """The names of its schedulers' processes."""
+        return ("scheduler", "scheduler-2")[: self.schedulers]
+
+    @property
+    def scheduler_listens(self) -> tuple[str, ...]:
+        """Where each of its schedulers listens."""
+        return self.scheduler.listens(self.schedulers)
+
+    @property
     def worker_names(self) -> tuple[str, ...]:
         """All workers of the cluster, in the file's order."""
         return tuple(name for worker in self.workers for name in worker.names)
@@ -263,7 +290,19 @@ class ClusterConfig(_Section):
         twice = [name for name, times in Counter(self.worker_names).items() if times > 1]
         if twice:
             raise ValueError(f"two workers are called '{twice[0]}'; give each its own name")
-        reserved = {"etcd", "scheduler", "supervisor"} & set(self.worker_names)
+        reserved = {"etcd", "supervisor", *self.scheduler_names} & set(self.worker_names)
         if reserved:
             raise ValueError(f"a worker cannot be called '{min(reserved)}': a process of the cluster has that name")
+        return self
+
+    @model_validator(mode="after")
+    def _schedulers_listen_apart(self) -> Self:
+        if self.schedulers == 1:
+            if self.scheduler.standby_listen is not None:
+                raise ValueError("'scheduler.standby_listen' is for 'schedulers: 2'; add that, or remove it")
+            return self
+        first, second = self.scheduler_listens
+        if int(second.rpartition(":")[2]) > 65535:
+            raise ValueError("there is no port after 65535 for the second scheduler; set 'scheduler.standby_listen'")
+        _check_apart(first, second)
         return self

@@ -49,7 +49,7 @@ class ClusterState:
     cluster: str
     run: Path
     address: str
-    """Where clients reach the scheduler, host:port."""
+    """Where clients reach the scheduler, host:port; of two schedulers both, with a comma between them."""
     etcd: tuple[str, ...]
     supervisor: ProcessIdentity
     ready: bool = False

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from omniflow.config import ClusterConfig, WorkerConfig, join
+from omniflow.config import ClusterConfig, WorkerConfig, is_wildcard, join
 from omniflow.launch.etcd import etcd_spec
 from omniflow.launch.identity import MARK
 from omniflow.launch.launcher import Kind
-from omniflow.launch.ports import reachable, split, with_real_port
+from omniflow.launch.ports import reachable, split, with_real_ports
 from omniflow.launch.process import ProcessSpec
 from omniflow.launch.sockets import socket_folder
 from omniflow.launch.state import make_rooms, run_folder, write_private
@@ -29,12 +29,13 @@ class Plan:
 
     config: ClusterConfig
     run: Path
-    address: str
-    """Where clients on this machine reach the scheduler."""
-    listen: str
+    addresses: tuple[str, ...]
+    """Where clients on this machine reach each scheduler."""
+    listens: tuple[str, ...]
+    """Where each scheduler listens."""
     etcd_endpoints: tuple[str, ...]
     etcd: ProcessSpec | None
-    scheduler: ProcessSpec
+    schedulers: tuple[ProcessSpec, ...]
     workers: tuple[ProcessSpec, ...]
     sockets: Path
     files: dict[Path, dict[str, Any]]
@@ -43,13 +44,18 @@ class Plan:
     @property
     def specs(self) -> tuple[ProcessSpec, ...]:
         """All processes, in the order of their start."""
-        return (*((self.etcd,) if self.etcd else ()), self.scheduler, *self.workers)
+        return (*((self.etcd,) if self.etcd else ()), *self.schedulers, *self.workers)
+
+    @property
+    def address(self) -> str:
+        """What clients on this machine are told: the leader is at one of them."""
+        return ",".join(self.addresses)
 
 
 def make_plan(config: ClusterConfig) -> Plan:
     """Names, addresses, command lines and configuration files of every process."""
     run = run_folder(config)
-    listen = with_real_port(config.scheduler.listen)
+    listens = with_real_ports(config.scheduler_listens)
     sockets = socket_folder(run, config.worker_names)
     embedded = EtcdSettings(config.etcd.data or run / "etcd", _log(run, "etcd")).with_ports()
     endpoints = config.etcd.endpoints or (embedded.endpoint,)
@@ -64,16 +70,11 @@ def make_plan(config: ClusterConfig) -> Plan:
         spec = etcd_spec(embedded, _log(run, "etcd"))
         etcd = replace(spec, env={**spec.env, **common})
 
-    scheduler_file = run / "config" / "scheduler.json"
-    files[scheduler_file] = {**shared, **_scheduler_keys(config, run, listen)}
-    scheduler = ProcessSpec(
-        name="scheduler",
-        kind=Kind.SCHEDULER,
-        argv=(sys.executable, "-m", "omniflow_scheduler", "--config", str(scheduler_file)),
-        log=_log(run, "scheduler"),
-        env={**common, **config.scheduler.env},
-        stop_timeout_s=(config.scheduler.drain_timeout_s or DEFAULT_DRAIN_S) + _GRACE_S,
-    )
+    schedulers = []
+    for name, listen in zip(config.scheduler_names, listens, strict=True):
+        file = run / "config" / f"{name}.json"
+        files[file] = {**shared, **_scheduler_keys(config, run, name, listen)}
+        schedulers.append(_scheduler_spec(config, name, file, _log(run, name), common))
 
     workers = []
     for worker in config.workers:
@@ -85,11 +86,11 @@ def make_plan(config: ClusterConfig) -> Plan:
     return Plan(
         config=config,
         run=run,
-        address=reachable(listen),
-        listen=listen,
+        addresses=tuple(reachable(listen) for listen in listens),
+        listens=listens,
         etcd_endpoints=tuple(endpoints),
         etcd=etcd,
-        scheduler=scheduler,
+        schedulers=tuple(schedulers),
         workers=tuple(workers),
         sockets=sockets,
         files=files,
@@ -103,10 +104,12 @@ def write_files(plan: Plan) -> None:
         write_private(file, json.dumps(content, indent=1))
 
 
-def _scheduler_keys(config: ClusterConfig, run: Path, listen: str) -> dict[str, Any]:
+def _scheduler_keys(config: ClusterConfig, run: Path, name: str, listen: str) -> dict[str, Any]:
+    """Both schedulers have the same journal: whoever leads has its lock."""
     scheduler = config.scheduler
+    host, port = split(listen)
     optional = {
-        "advertise": join(scheduler.advertise, split(listen)[1]) if scheduler.advertise else None,
+        "advertise": join(scheduler.advertise, port) if scheduler.advertise and is_wildcard(host) else None,
         "policy": scheduler.policy,
         "drain_timeout_s": scheduler.drain_timeout_s,
         "journal_fsync": scheduler.journal_fsync,
@@ -114,7 +117,18 @@ def _scheduler_keys(config: ClusterConfig, run: Path, listen: str) -> dict[str, 
         **scheduler.limits.model_dump(),
     }
     journal = str(scheduler.journal or run / "journal")
-    return {"name": "scheduler", "listen": listen, "journal": journal, **_set(optional)}
+    return {"name": name, "listen": listen, "journal": journal, **_set(optional)}
+
+
+def _scheduler_spec(config: ClusterConfig, name: str, file: Path, log: Path, common: dict[str, str]) -> ProcessSpec:
+    return ProcessSpec(
+        name=name,
+        kind=Kind.SCHEDULER,
+        argv=(sys.executable, "-m", "omniflow_scheduler", "--config", str(file)),
+        log=log,
+        env={**common, **config.scheduler.env},
+        stop_timeout_s=(config.scheduler.drain_timeout_s or DEFAULT_DRAIN_S) + _GRACE_S,
+    )
 
 
 def _worker_keys(config: ClusterConfig, worker: WorkerConfig, name: str, socket: Path) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """Ports: which is free, and who holds one that is not."""
 
+from collections.abc import Iterable
+
 from omniflow.config import is_wildcard
 from omniflow.launch.errors import AddressInUse, LaunchError
 from omniflow.registry.ports import free_port, try_listen
 
-__all__ = ["check_free", "free_port", "reachable", "split", "with_real_port"]
+__all__ = ["check_free", "free_port", "reachable", "split", "with_real_ports"]
 
 
 def check_free(address: str) -> None:
@@ -28,10 +30,16 @@ def check_free(address: str) -> None:
         ) from None
 
 
-def with_real_port(address: str) -> str:
-    """Port 0 replaced by one that is free now."""
-    host, port = split(address)
-    return f"{host}:{free_port(host)}" if port == 0 else address
+def with_real_ports(addresses: Iterable[str]) -> tuple[str, ...]:
+    """Each port 0 replaced by one that is free now, and unlike the others."""
+    real: list[str] = []
+    for address in addresses:
+        host, port = split(address)
+        taken = {split(other)[1] for other in real}
+        while port == 0 or (split(address)[1] == 0 and port in taken):
+            port = free_port(host)
+        real.append(f"{address.rpartition(':')[0]}:{port}")
+    return tuple(real)
 
 
 def reachable(address: str) -> str:

@@ -1,13 +1,15 @@
 """When a cluster is ready: the scheduler's health service says SERVING, and every worker of the file is READY."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from omniflow.client.failures import sent_along
 from omniflow.errors import OmniFlowError, from_proto
+from omniflow.launch.ports import split
 from omniflow.v1 import cluster_pb2, cluster_pb2_grpc, flow_pb2
 
 _OPTIONS = (
@@ -20,9 +22,35 @@ _OPTIONS = (
 _STATUS_INTERVAL_S = 0.1
 
 
-def open_channel(address: str) -> grpc.aio.Channel:
-    """A channel to a scheduler that may not listen yet."""
-    return grpc.aio.insecure_channel(address, options=_OPTIONS)
+@asynccontextmanager
+async def open_channel(addresses: Sequence[str]) -> AsyncIterator[grpc.aio.Channel]:
+    """A channel to whichever scheduler leads, once it serves. They may not listen yet."""
+    channels = [grpc.aio.insecure_channel(address, options=_OPTIONS) for address in addresses]
+    waits = {asyncio.ensure_future(until_serving(channel)): channel for channel in channels}
+    try:
+        serving, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        first = next(iter(serving))
+        first.result()
+        yield waits[first]
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+        for channel in channels:
+            await channel.close(None)
+
+
+async def until_listening(address: str) -> None:
+    """Returns once somebody listens there: a scheduler that stands by does, and answers nothing yet."""
+    host, port = split(address)
+    while True:
+        try:
+            _, writer = await asyncio.open_connection(host, port)
+        except OSError:
+            await asyncio.sleep(_STATUS_INTERVAL_S)
+        else:
+            writer.close()
+            return
 
 
 async def until_serving(channel: grpc.aio.Channel) -> None:

@@ -7,6 +7,7 @@ from omniflow.launch.errors import StartFailed
 from omniflow.launch.plan import Plan
 
 _REGISTRY_PATIENCE_S = 5.0
+_SCHEDULER_PATIENCE_S = 5.0
 
 
 class Startup(Protocol):
@@ -16,7 +17,7 @@ class Startup(Protocol):
         """etcd answers; the embedded one knows nobody of an earlier run. Raises `OmniFlowError` for the operator's."""
 
     async def scheduler_ready(self, plan: Plan) -> None:
-        """The scheduler serves."""
+        """The scheduler serves; of two the one that leads, and the other stands by."""
 
     async def workers_ready(self, plan: Plan) -> None:
         """Every worker of the file is linked to the scheduler."""
@@ -46,21 +47,22 @@ class ClusterStartup:
         await asyncio.to_thread(forget_registrations, plan.etcd_endpoints[0])
 
     async def scheduler_ready(self, plan: Plan) -> None:
-        from omniflow.launch.readiness import open_channel, until_serving
+        from omniflow.launch.readiness import open_channel, until_listening
 
-        async with open_channel(plan.address) as channel:
-            await until_serving(channel)
+        async with open_channel(plan.addresses):
+            for address in plan.addresses:
+                await until_listening(address)
 
     async def workers_ready(self, plan: Plan) -> None:
         from omniflow.launch.readiness import open_channel, until_workers_ready
 
-        async with open_channel(plan.address) as channel:
+        async with open_channel(plan.addresses) as channel:
             await until_workers_ready(channel, plan.config.worker_names)
 
     async def flows_registered(self, plan: Plan) -> None:
         from omniflow.launch.readiness import open_channel, register_flow
 
-        async with open_channel(plan.address) as channel:
+        async with open_channel(plan.addresses) as channel:
             for flow in self._flows:
                 await register_flow(channel, flow)
 
@@ -70,10 +72,10 @@ class ClusterStartup:
         from omniflow.launch.readiness import missing_workers, open_channel
 
         try:
-            async with open_channel(plan.address) as channel:
+            async with asyncio.timeout(_SCHEDULER_PATIENCE_S), open_channel(plan.addresses) as channel:
                 return await missing_workers(channel, plan.config.worker_names)
-        except grpc.aio.AioRpcError:
-            return ["scheduler"]
+        except (grpc.aio.AioRpcError, TimeoutError):
+            return list(plan.config.scheduler_names)
 
 
 async def _operators_etcd(plan: Plan) -> None:

@@ -1,4 +1,4 @@
-"""Starts a cluster's processes, looks after them, and ends them: workers, then the scheduler, then etcd."""
+"""Starts a cluster's processes, looks after them, and ends them: workers, then the schedulers, then etcd."""
 
 import asyncio
 import os
@@ -58,7 +58,8 @@ class Supervisor:
         try:
             if strays := sweep(self._plan.run):
                 self._observer.progress(f"ended {len(strays)} processes that an earlier run had left behind")
-            check_free(self._plan.listen)
+            for listen in self._plan.listens:
+                check_free(listen)
             write_files(self._plan)
             make_socket_folder(self._plan.sockets)
             with self._signals():
@@ -91,7 +92,7 @@ class Supervisor:
                 if plan.etcd is not None:
                     await self._until(startup.registry_ready(plan), started)
                 await self._until(startup.scheduler_ready(plan), started)
-                self._observer.progress(f"scheduler serves at {plan.address}")
+                self._observer.progress(f"scheduler serves at {' or '.join(plan.addresses)}")
                 await self._until(startup.workers_ready(plan), started)
                 await self._until(startup.flows_registered(plan), started)
         except TimeoutError:
@@ -142,7 +143,7 @@ class Supervisor:
     async def _end(self) -> None:
         """Workers finish first, while the scheduler still takes their results and etcd their farewells."""
         plan, by_name = self._plan, {process.spec.name: process for process in self._processes}
-        for specs in (plan.workers, (plan.scheduler,), (plan.etcd,) if plan.etcd else ()):
+        for specs in (plan.workers, plan.schedulers, (plan.etcd,) if plan.etcd else ()):
             ending = [by_name[spec.name] for spec in specs if spec.name in by_name]
             if ending:
                 self._observer.progress(f"stopping {', '.join(process.spec.name for process in ending)}")

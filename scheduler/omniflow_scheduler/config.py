@@ -53,7 +53,10 @@ class SchedulerSettings(BaseModel):
     client_grace_s: Seconds = 5.0
     """How long a job goes on whose client is gone without a word: it may come back to it in that time."""
     journal: Path | None = None
-    """Folder, of this scheduler alone, in which accepted jobs survive its death; none: they die with it."""
+    """Folder in which accepted jobs survive its death; none: they die with it.
+
+    Schedulers of one cluster on one machine share it: only the leader opens it.
+    """
     journal_fsync: bool = False
     """Wait for the disk with every batch: what is accepted then survives the machine's death, too."""
     heartbeat_s: Seconds = DEFAULT_HEARTBEAT_S
@@ -64,7 +67,7 @@ class SchedulerSettings(BaseModel):
     tls: TlsConfig | None = None
     """Certificates for links over TCP; none: they are plain."""
     registration_ttl_s: Annotated[float, Field(ge=2, le=300)] = 10.0
-    """A dead leader is replaced after so long (a restart on its host takes over at once)."""
+    """A dead leader is replaced after so long (by one on its host at once: it sees that the process is gone)."""
     start_timeout_s: Seconds = 30.0
     """How long to look for etcd at start."""
     drain_timeout_s: Annotated[float, Field(ge=0)] = 30.0

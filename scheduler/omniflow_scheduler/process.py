@@ -13,6 +13,7 @@ from omniflow_core import CertificateUnusable, CoreError, Hub, JournalUnusable
 from omniflow_scheduler.config import SchedulerSettings
 from omniflow_scheduler.errors import BadJournal, ExitCode
 from omniflow_scheduler.follow import RegistryFollower
+from omniflow_scheduler.journal_lock import until_released
 from omniflow_scheduler.outbox import Outbox
 from omniflow_scheduler.server import Edge
 from omniflow_scheduler.stop import StopSignals
@@ -41,7 +42,7 @@ class SchedulerProcess:
         election = Election(settings.etcd, settings.cluster, address, ttl=settings.registration_ttl_s)
         try:
             term = await self._be_elected(election)
-            if term is None:
+            if term is None or not await self._may_open_journal():
                 return ExitCode.DRAINED
             return await self._lead(edge, election, term)
         finally:
@@ -70,6 +71,25 @@ class SchedulerProcess:
             except RegistryUnreachable:
                 if time.monotonic() >= give_up_at:
                     raise
+
+    async def _may_open_journal(self) -> bool:
+        """False when told to stop before the leader of the term before has let go of it.
+
+        One that never does is an error, which opening the journal raises.
+        """
+        folder = self._settings.journal
+        if folder is None:
+            return True
+        released = asyncio.create_task(
+            until_released(folder, self._settings.registration_ttl_s + GRACE), name="journal released"
+        )
+        stop = asyncio.create_task(self._signals.first.wait(), name="stop signal")
+        try:
+            await asyncio.wait({released, stop}, return_when=asyncio.FIRST_COMPLETED)
+            return released.done()
+        finally:
+            released.cancel()
+            stop.cancel()
 
     async def _lead(self, edge: Edge, election: Election, term: int) -> ExitCode:
         settings = self._settings

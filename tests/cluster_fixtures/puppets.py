@@ -140,6 +140,14 @@ class Puppet(Role):
         return self._spoken(text.split(), pause)
 
     @method
+    def drip(self, text: Text) -> Stream[Text]:
+        """Word by word, each when the test says so; it hears of every run."""
+        with self._line() as line:
+            for word in text.split():
+                line.wait()
+                yield word
+
+    @method
     def guess(self, text: Text, *, pause: int = -1) -> Stream[Text]:
         """Like `words`, but each attempt says something else, which it should not."""
         return self._spoken([f"{word}-{current().epoch}" for word in text.split()], pause)

@@ -101,7 +101,7 @@ def test_a_bad_cluster_file_is_refused_before_anything_starts(tmp_path: Path) ->
     for more in ([], ["--detach"]):
         done = _omniflow(tmp_path, "up", "cluster.yaml", *more)
         assert done.returncode == ExitCode.USAGE
-        assert "cluster.yaml:3: unknown key 'schedulr'; did you mean 'scheduler'?" in done.stderr
+        assert "cluster.yaml:3: unknown key 'schedulr'; did you mean 'scheduler' or 'schedulers'?" in done.stderr
     assert not (tmp_path / ".omniflow").exists()
 
 

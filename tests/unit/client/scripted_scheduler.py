@@ -155,11 +155,11 @@ def cluster_handlers(scheduler: ScriptedScheduler) -> Any:
 
 
 @asynccontextmanager
-async def scripted_scheduler() -> AsyncIterator[ScriptedScheduler]:
+async def scripted_scheduler(listen: str = "127.0.0.1:0") -> AsyncIterator[ScriptedScheduler]:
     scheduler = ScriptedScheduler()
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", -1)])
     server.add_generic_rpc_handlers((job_handlers(scheduler), cluster_handlers(scheduler)))
-    scheduler.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    scheduler.address = f"127.0.0.1:{server.add_insecure_port(listen)}"
     await server.start()
     try:
         yield scheduler

@@ -92,6 +92,36 @@ def test_count_makes_numbered_names(tmp_path: Path) -> None:
             "'scheduler.limits': heartbeat_s (15) must be less than heartbeat_limit_s (10)",
         ),
         ("name: one", "name: a/b", "'workers[0].name': a name is 1 to 63 letters"),
+        (
+            "cluster: small",
+            "cluster: small\nschedulers: 3",
+            ":3: 'schedulers' is 3: input should be less than or equal to 2",
+        ),
+        (
+            "cluster: small",
+            "cluster: small\nschedulers: 0",
+            ":3: 'schedulers' is 0: input should be greater than or equal to 1",
+        ),
+        (
+            "cluster: small",
+            "cluster: small\nscheduler: {standby_listen: '127.0.0.1:7072'}",
+            "'scheduler.standby_listen' is for 'schedulers: 2'; add that, or remove it",
+        ),
+        (
+            "cluster: small",
+            "cluster: small\nschedulers: 2\nscheduler: {listen: '127.0.0.1:65535'}",
+            "there is no port after 65535 for the second scheduler; set 'scheduler.standby_listen'",
+        ),
+        (
+            "cluster: small",
+            "cluster: small\nschedulers: 2\nscheduler: {listen: '127.0.0.1:7070', standby_listen: '127.0.0.1:7070'}",
+            "both schedulers would listen on port 7070; give 'standby_listen' another one",
+        ),
+        (
+            "cluster: small",
+            "cluster: small\nschedulers: 2\nscheduler: {standby_listen: '0.0.0.0:7071'}",
+            "'scheduler': 'listen' has 0.0.0.0:7071, which others cannot dial; add 'advertise: HOST'",
+        ),
     ],
 )
 def test_a_mistake_is_named_with_line_key_and_cure(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -103,12 +133,12 @@ def test_a_mistake_is_named_with_line_key_and_cure(tmp_path: Path, old: str, new
 def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
     text = _mistakes(tmp_path, SMALL + "schedulr: {}\netcd: {endpoints: [nowhere]}\n")
     assert len(text.splitlines()) == 2
-    assert "did you mean 'scheduler'?" in text
+    assert "did you mean 'scheduler' or 'schedulers'?" in text
     assert "'etcd.endpoints[0]': 'nowhere' is no address" in text
 
 
 def test_a_strange_key_lists_the_known_ones(tmp_path: Path) -> None:
-    assert "known here: listen, advertise, policy, limits" in _mistakes(tmp_path, SMALL + "scheduler: {zzz: 1}\n")
+    assert "known here: listen, standby_listen, advertise, policy" in _mistakes(tmp_path, SMALL + "scheduler: {zzz: 1}\n")
 
 
 def test_two_workers_of_one_name_are_refused(tmp_path: Path) -> None:

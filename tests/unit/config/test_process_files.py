@@ -21,7 +21,8 @@ DOCS = ROOT / "docs" / "clusters.md"
 
 def _check(plan: Plan) -> dict[str, WorkerConfig]:
     contents = {file.stem: content for file, content in plan.files.items()}
-    SchedulerSettings.model_validate(contents.pop("scheduler"))
+    for name in plan.config.scheduler_names:
+        SchedulerSettings.model_validate(contents.pop(name))
     return {name: WorkerConfig.model_validate(content) for name, content in contents.items()}
 
 
@@ -87,7 +88,7 @@ def test_a_scheduler_behind_a_wildcard_says_where_it_is(tmp_path: Path) -> None:
         }
     )
     plan = make_plan(config)
-    port = plan.listen.rpartition(":")[2]
+    port = plan.listens[0].rpartition(":")[2]
     assert plan.address == f"127.0.0.1:{port}"
     scheduler = next(content for file, content in plan.files.items() if file.stem == "scheduler")
     assert scheduler["advertise"] == f"[fd00::7]:{port}"
@@ -136,3 +137,46 @@ def test_an_operators_own_etcd_is_not_started(tmp_path: Path) -> None:
     assert plan.etcd is None
     assert plan.etcd_endpoints == ("10.0.0.1:2379",)
     assert [spec.name for spec in plan.specs] == ["scheduler", "one"]
+
+
+def _two_schedulers(tmp_path: Path, **scheduler: str) -> Plan:
+    return make_plan(
+        ClusterConfig.model_validate(
+            {
+                "cluster": "x",
+                "run": tmp_path,
+                "schedulers": 2,
+                "scheduler": scheduler,
+                "workers": [{"name": "one", "roles": ["roles:One"]}],
+            }
+        )
+    )
+
+
+def test_two_schedulers_have_names_logs_and_ports_of_their_own_and_one_journal(tmp_path: Path) -> None:
+    plan = _two_schedulers(tmp_path, listen="127.0.0.1:7080")
+    assert [spec.name for spec in plan.specs] == ["etcd", "scheduler", "scheduler-2", "one"]
+    assert [spec.log.name for spec in plan.schedulers] == ["scheduler.log", "scheduler-2.log"]
+    contents = {file.stem: content for file, content in plan.files.items()}
+    told = [SchedulerSettings.model_validate(contents[name]) for name in ("scheduler", "scheduler-2")]
+    assert [settings.name for settings in told] == ["scheduler", "scheduler-2"]
+    assert [settings.listen for settings in told] == ["127.0.0.1:7080", "127.0.0.1:7081"]
+    assert {settings.journal for settings in told} == {tmp_path / "journal"}
+    assert plan.address == "127.0.0.1:7080,127.0.0.1:7081"
+
+
+def test_the_second_scheduler_listens_where_it_is_told(tmp_path: Path) -> None:
+    plan = _two_schedulers(
+        tmp_path, listen="127.0.0.1:7080", standby_listen="0.0.0.0:7090", advertise="head.example.org"
+    )
+    contents = {file.stem: content for file, content in plan.files.items()}
+    assert plan.address == "127.0.0.1:7080,127.0.0.1:7090"
+    assert "advertise" not in contents["scheduler"]
+    assert contents["scheduler-2"]["advertise"] == "head.example.org:7090"
+
+
+def test_two_schedulers_on_any_free_port_do_not_choose_the_same(tmp_path: Path) -> None:
+    first, second = _two_schedulers(tmp_path, listen="127.0.0.1:0").listens
+    assert first != second
+    assert not first.endswith(":0")
+    assert not second.endswith(":0")

@@ -38,7 +38,7 @@ def bench(
         list[str] | None, typer.Option("--input", "-i", metavar="NAME=VALUE|@FILE", help="An input of every job.")
     ] = None,
     parameter: Annotated[
-        list[str] | None, typer.Option("--param", "-p", metavar="NODE.PARAMETER=VALUE", help="Of every job.")
+        list[str] | None, typer.Option("--param", "-p", metavar="NAME=VALUE", help="Of every job; NAME as for submit.")
     ] = None,
     concurrency: Annotated[
         int | None, typer.Option("--concurrency", "-c", min=1, help="Closed loop: so many jobs at once (default 8).")
@@ -52,7 +52,8 @@ def bench(
     deadline: Annotated[float | None, typer.Option(help="Of each job, in seconds.")] = None,
     seed: Annotated[int, typer.Option(help="Of the arrivals of an open loop.")] = 0,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE.json", help="Figures; the plot lies beside it as .svg.")
+        Path,
+        typer.Option("--output", "--out", "-o", metavar="FILE.json", help="Figures; the plot lies beside it as .svg."),
     ] = Path("out/bench.json"),
     cluster: ClusterOption = None,
     address: AddressOption = None,

@@ -62,7 +62,7 @@ def draw(
         Format, typer.Option(help="mermaid: text; svg: a picture. OUT's ending goes before it.")
     ] = Format.mermaid,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Where to write it; standard output if absent.")
+        Path | None, typer.Option("--out", "--output", "-o", help="Where to write it; standard output if absent.")
     ] = None,
 ) -> None:
     """Draw a flow. The format follows the ending of OUT: .svg a picture, .mmd or .md Mermaid text."""

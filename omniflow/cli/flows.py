@@ -52,6 +52,8 @@ def flows(
     table = plain_table("flow", "takes", "gives", "roles", "version")
     for flow in found:
         takes, gives = _ports(flow)
+        if flow.parameters:
+            takes += f"; {_parameters(flow)}"
         table.add_row(flow.name, takes, gives, ", ".join(_roles(flow)), flow.version.hex()[:12])
     out().print(table)
 
@@ -62,6 +64,13 @@ def _ports(flow: "Flow") -> tuple[str, str]:
     inputs = ", ".join(f"{port.name}: {ValueType.from_proto(port.type)}" for port in flow.inputs)
     results = ", ".join(f"{port.name}: {ValueType.from_proto(port.type)}" for port in flow.results)
     return inputs, results
+
+
+def _parameters(flow: "Flow") -> str:
+    from omniflow.types import ValueType, from_message
+
+    typed = [(each.name, ValueType.from_proto(each.type), each.default) for each in flow.parameters]
+    return ", ".join(f"{name}: {type} = {from_message(default, type)!r}" for name, type, default in typed)
 
 
 def _roles(flow: "Flow") -> list[str]:
@@ -75,6 +84,7 @@ def _as_json(flow: "Flow") -> dict[str, object]:
         "version": flow.version.hex(),
         "takes": takes,
         "gives": gives,
+        "parameters": _parameters(flow),
         "roles": _roles(flow),
         "doc": flow.doc,
     }

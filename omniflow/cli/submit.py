@@ -26,9 +26,16 @@ def submit(
     ] = None,
     parameter: Annotated[
         list[str] | None,
-        typer.Option("--param", "-p", metavar="NODE.PARAMETER=VALUE", help="Overrides a constant of the flow."),
+        typer.Option(
+            "--param",
+            "-p",
+            metavar="NAME=VALUE",
+            help="A parameter of the flow; or any other constant in it, as NODE.PARAMETER.",
+        ),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the results go.")] = Path("out"),
+    output: Annotated[
+        Path, typer.Option("--output", "--out", "-o", metavar="DIR", help="Where the results go.")
+    ] = Path("out"),
     deadline: Annotated[float | None, typer.Option(help="Seconds from now; by default the cluster's maximum.")] = None,
     priority: Annotated[int, typer.Option(help="A higher class goes first.")] = 0,
     detach: Annotated[

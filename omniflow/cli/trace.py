@@ -24,7 +24,13 @@ def trace(
     job: Annotated[str, typer.Argument(metavar="JOB", help="Its id, as `omniflow jobs --all` shows it.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Chrome trace, for ui.perfetto.dev. By default trace.json."),
+        typer.Option(
+            "--out",
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Chrome trace, for ui.perfetto.dev. By default trace.json.",
+        ),
     ] = None,
     otlp: Annotated[
         str | None,

@@ -103,7 +103,7 @@ def _entering(trace: Trace, symbol: Symbol | None, home: Region | None, source: 
         trace.problem(
             "outer-stream",
             f"{seen.label} is a {seen.type} from outside of {inner.label} (line {inner.source.line}), which runs once "
-            f"per {often}; a stream can be read only once",
+            f"per {often}; a stream passes once, and every {often} would need it anew",
             f"collect it first, before the {inner.kind}: `whole = collect(...)`",
             source,
         )
@@ -193,5 +193,8 @@ def _cure_of(value: Any) -> str:
         name = next(iter(bundle_values(value)))
         return f"pass one of its fields, e.g. `.{name}`"
     if isinstance(value, list):
-        return "write `collect(... for item in each(stream))`; a fixed number of values: one input each"
+        return (
+            "write `collect(... for item in each(stream))`: an `each` is recorded once for all items, so a Python "
+            "list cannot hold what they make; a fixed number of values: one input each"
+        )
     return "pass an input of the flow or another node's result"

@@ -64,7 +64,7 @@ class _Binder:
         if len(arguments) > len(positional):
             self._report(
                 "too-many-arguments",
-                f"`{self._node}` takes {len(positional)} positional arguments, got {len(arguments)}",
+                f"`{self._node}` takes at most {len(positional)} by position, got {len(arguments)}",
                 f"its signature: {self._signature()}",
             )
         given = dict(zip(positional, arguments, strict=False))
@@ -214,13 +214,20 @@ class _Binder:
                 )
 
     def _signature(self) -> str:
-        bundles = {name: bundle.__name__ for name, bundle in self._spec.bundles.items()}
-        shown = [
-            f"{port.name}: {port.type}" for port in self._spec.inputs if port.name.partition(".")[0] not in bundles
-        ]
-        shown += [f"{name}: {bundle}" for name, bundle in bundles.items()]
-        shown += [f"{each.name}: {each.type}" for each in self._spec.parameters]
+        shown, named_only = [], False
+        for each in list(self._spec.signature.parameters.values())[1:]:
+            if each.kind is each.KEYWORD_ONLY and not named_only:
+                shown.append("*")
+                named_only = True
+            default = "" if each.default is each.empty else f" = {each.default!r}"
+            shown.append(f"{each.name}: {self._type_of(each.name)}{default}")
         return f"{self._spec.name}({', '.join(shown)})"
+
+    def _type_of(self, name: str) -> str:
+        if (bundle := self._spec.bundles.get(name)) is not None:
+            return bundle.__name__
+        declared = self._spec.input(name) or self._spec.parameter(name)
+        return str(declared.type) if declared is not None else "?"
 
     def _report(self, code: str, message: str, cure: str) -> None:
         self._bound.mistaken = True

@@ -12,6 +12,7 @@ from omniflow.flow import places
 from omniflow.flow.check import check_graph
 from omniflow.flow.compile import compile_flow
 from omniflow.flow.inputs import Inputs
+from omniflow.flow.raised import explained
 from omniflow.flow.results import read_results, result_ports
 from omniflow.flow.symbol import SymbolMisused
 from omniflow.flow.trace import Trace, active
@@ -90,6 +91,7 @@ class _Recorder:
         self._trace = Trace(name, self._places.definition)
 
     def compile(self) -> flow_pb2.Flow:
+        self._plain()
         hints = self._hints()
         inputs = Inputs(self._trace, self._function, self._places, hints)
         ports = result_ports(self._trace, hints.get("return"), "return" in hints, self._places.definition)
@@ -106,6 +108,18 @@ class _Recorder:
         self._trace.problems += check_graph(compiled)
         self._stop_if_wrong()
         return compiled
+
+    def _plain(self) -> None:
+        """Reports a function that gives no results when it is called."""
+        if inspect.iscoroutinefunction(self._function) or inspect.isasyncgenfunction(self._function):
+            kind, cure = "an `async def`", "write `def`, and call roles without `await`"
+        elif inspect.isgeneratorfunction(self._function):
+            kind, cure = "a generator (`yield`)", "return the stream that a role makes: `return llm.chat(question)`"
+        else:
+            return
+        message = f"flow `{self._name}` is {kind}, and a flow is recorded in one go: it only says what runs when"
+        self._report("not-a-function", message, cure, self._places.definition)
+        self._stop_if_wrong()
 
     def _hints(self) -> dict[str, Any]:
         try:
@@ -136,7 +150,8 @@ class _Recorder:
             self._trace.problems += error.problems
         except Exception as error:  # the user's own code may raise anything: it is shown with its line
             source = places.raised_at(error.__traceback__, self._function) or self._places.definition
-            self._report("raised", f"recording raised {type(error).__name__}: {error}", "correct this line", source)
+            why = explained(error, self._name)
+            self._report(why.code, why.message, why.cure, source)
         return None
 
     def _report(self, code: str, message: str, cure: str, source: Source) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from omniflow.errors import BadFlow, InvalidArgument, Problem, Source, UnknownFlow
+from omniflow.errors import BadFlow, InvalidArgument, OmniFlowError, Problem, Source, UnknownFlow
 from omniflow.flow.definition import Flow
 from omniflow.flow.use import suggestion
 
@@ -74,6 +74,8 @@ def _from_name(place: str) -> ModuleType:
 
 
 def _import_failed(place: str, file: str, error: Exception) -> BadFlow:
+    if isinstance(error, BadFlow) and error.problems:
+        return BadFlow.of(place, error.problems)
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         source: Source | None = Source(error.filename, error.lineno)
     else:
@@ -95,6 +97,8 @@ def _what_and_cure(error: Exception) -> tuple[str, str]:
                 f"running it raised {type(error).__name__}: {error}",
                 f"install `{missing}`, or correct its name; what only a role needs is imported in the role's load()",
             )
+        case OmniFlowError() if error.cure:
+            return error.message, error.cure
         case _:
             return f"running it raised {type(error).__name__}: {error}", "correct this line"
 

@@ -40,7 +40,13 @@ def loop(
     body: Callable[[A, B], Any], /, start: tuple[A, B], *, until: str, emit: tuple[str, ...], max_rounds: int
 ) -> tuple[Stream[Any], ...]: ...
 def loop(
-    body: Callable[..., Any], /, start: Any, *, until: str, emit: str | tuple[str, ...] = (), max_rounds: int
+    body: Callable[..., Any],
+    /,
+    start: Any,
+    *,
+    until: str | None = None,
+    emit: str | tuple[str, ...] = (),
+    max_rounds: int | None = None,
 ) -> Any:
     """Runs `body` in rounds: on `start`, then on what the last round returned, until that says so.
 
@@ -51,6 +57,7 @@ def loop(
     (LOOP_LIMIT).
     """
     trace, source = recording("loop")
+    # Both are always needed: they have defaults so that a flow without them is told why.
     return _Looper(trace, source, body, until, emit, max_rounds).run(start)
 
 
@@ -86,17 +93,18 @@ class _Looper:
         trace: Trace,
         source: Source,
         body: Callable[..., Any],
-        until: str,
+        until: str | None,
         emit: str | tuple[str, ...],
-        max_rounds: int,
+        max_rounds: int | None,
     ) -> None:
         self._trace = trace
         self._source = source
         self._body = body
-        self._until = until
+        self._until = until or ""
         self._emit = (emit,) if isinstance(emit, str) else emit
         self._one_stream = isinstance(emit, str)
-        self._max_rounds = max_rounds
+        self._max_rounds = max_rounds or 0
+        self._bound_given = max_rounds is not None
         self._region = trace.region
         self._name = f"loop `{getattr(body, '__name__', repr(body))}`"
 
@@ -172,10 +180,18 @@ class _Looper:
             self._report("loop-body", "loop(...) wants a function of the state", "write `def body(state): ...`")
             right = False
         if not isinstance(self._max_rounds, int) or isinstance(self._max_rounds, bool) or self._max_rounds < 1:
+            given = repr(self._max_rounds) if self._bound_given else "missing"
             self._report(
                 "loop-bound",
-                f"max_rounds of {self._name} is {self._max_rounds!r}: a loop without a bound might never end",
+                f"max_rounds of {self._name} is {given}: a loop without a bound might never end",
                 "give the most rounds that make sense, e.g. max_rounds=32; a job that needs more fails (LOOP_LIMIT)",
+            )
+            right = False
+        if not self._until:
+            self._report(
+                "loop-end",
+                f"until of {self._name} is missing: it would not know when it is over",
+                'name the bool field of what the body returns that is True after the last round: until="done"',
             )
             right = False
         return right

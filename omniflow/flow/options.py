@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
 from omniflow.flow.admission import recording
+from omniflow.flow.definition import Flow
 from omniflow.flow.settings import NodeSettings
 from omniflow.flow.symbol import Symbol, view
 from omniflow.flow.use import MethodHandle
@@ -34,6 +35,13 @@ def options(
     def refuse(code: str, message: str, cure: str) -> None:
         trace.problem(code, message, cure, source)
 
+    if isinstance(method, Flow):
+        refuse(
+            "bad-option",
+            f"options(...) is for one node, and `{method.name}` is a flow of several",
+            f"give them to methods of roles, inside `{method.name}`: options(llm.chat, ...)(...)",
+        )
+        return method
     if not isinstance(method, MethodHandle):
         refuse("bad-option", "options(...) wants a method of a role's handle", "write options(llm.chat, ...)(...)")
         return method

@@ -215,6 +215,18 @@ LOOP = "return loop(body, start=q, until='done', emit='text', max_rounds=4)  # <
 LOOPS = [
     (
         "loop-bound",
+        "@flow\ndef f(q: Text) -> Text:\n    return loop(planner.edit, start=q, until='done')  # <-",
+        "max_rounds of loop `planner.edit` is missing: a loop without a bound might never end",
+        "give the most rounds that make sense",
+    ),
+    (
+        "loop-end",
+        "@flow\ndef f(q: Text) -> Text:\n    return loop(planner.edit, start=q, max_rounds=4)  # <-",
+        "until of loop `planner.edit` is missing: it would not know when it is over",
+        "name the bool field",
+    ),
+    (
+        "loop-bound",
         "@flow\ndef f(q: Text) -> Text:\n    return loop(lambda text: planner.edit(text), start=q, until='done', "
         "max_rounds=0)  # <-",
         "max_rounds of loop `<lambda>` is 0: a loop without a bound might never end",
@@ -346,6 +358,19 @@ OTHERS = [
         "@flow\ndef f(q: Text) -> Stream[Text]:\n    return options(llm.chat, deadline_share=1.5)(q)  # <-",
         "deadline_share of `llm.chat` is 1.5",
         "above 0 and at most 1",
+    ),
+    (
+        "bad-option",
+        "@flow\ndef g(q: Text) -> Stream[Text]:\n    return llm.chat(q)\n"
+        "@flow\ndef f(q: Text) -> Stream[Text]:\n    return options(g, max_attempts=1)(q)  # <-",
+        "options(...) is for one node, and `g` is a flow of several",
+        "inside `g`: options(llm.chat, ...)",
+    ),
+    (
+        "wrong-call",
+        "@flow\ndef f(q: Text) -> Stream[Text]:\n    return options(llm.chat, max_atempts=1)(q)  # <-",
+        "options() got an unexpected keyword argument 'max_atempts'",
+        "did you mean `max_attempts`?",
     ),
     (
         "bad-option",

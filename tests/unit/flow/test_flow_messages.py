@@ -41,12 +41,12 @@ MISTAKES = [
         "missing-argument",
         "@flow\ndef f(q: Text) -> Text:\n    return llm.summary(q)  # <-",
         "lacks its parameter `words` (int)",
-        "summary(text: Text, words: int)",
+        "summary(text: Text, *, words: int)",
     ),
     (
         "too-many-arguments",
         "@flow\ndef f(image: Image) -> Text:\n    return ocr.read(image, image)  # <-",
-        "takes 1 positional arguments, got 2",
+        "takes at most 1 by position, got 2",
         "read(image: Image)",
     ),
     (
@@ -227,6 +227,49 @@ MISTAKES = [
         "correct this line",
     ),
     (
+        "used-before-made",
+        "@flow\ndef f(q: Text) -> Text:\n    one = llm.both(q, two)  # <-\n    two = llm.both(q, one)\n    return two",
+        "`two` is used before it is made",
+        "what goes round in a circle is a `loop(",
+    ),
+    (
+        "endless-recording",
+        "@flow\ndef f(q: Text) -> Text:\n    return f(llm.both(q, q))  # <-",
+        "a function calls itself",
+        "repeat with `loop(body, start=...",
+    ),
+    (
+        "unknown-field",
+        "@flow\ndef f(q: Text) -> Stream[Text]:\n    words = llm.think(q)\n    return words.txt  # <-",
+        "Words has no field `txt`",
+        "did you mean `text`? its fields: `text`, `codes`",
+    ),
+    (
+        "wrong-call",
+        "@flow\ndef g(q: Text, *, most: int = 3) -> Stream[Text]:\n    return llm.chat(q, max_tokens=most)\n"
+        "@flow\ndef f(q: Text) -> Stream[Text]:\n    return g(q, mots=5)  # <-",
+        "g() got an unexpected keyword argument 'mots'",
+        "did you mean `most`? its signature: g(q, *, most=3)",
+    ),
+    (
+        "wrong-call",
+        "@flow\ndef f(q: Text) -> Text:\n    return any_of(q)  # <-",
+        "any_of() missing 1 required positional argument: 'second'",
+        "its signature: any_of(first, second, *more)",
+    ),
+    (
+        "not-a-function",
+        "@flow\nasync def f(q: Text) -> Stream[Text]:  # <-\n    return await llm.chat(q)",
+        "flow `f` is an `async def`",
+        "write `def`, and call roles without `await`",
+    ),
+    (
+        "not-a-function",
+        "@flow\ndef f(q: Text) -> Stream[Text]:  # <-\n    yield from llm.chat(q)",
+        "flow `f` is a generator",
+        "return the stream that a role makes",
+    ),
+    (
         "outside-flow",
         "try:\n    llm.chat('x')  # <-\nexcept Exception as e:\n    error = e\n"
         "@flow\ndef f(q: Text) -> Stream[Text]:\n    raise error",
@@ -283,7 +326,19 @@ def test_a_mistake_is_not_reported_again_where_its_result_goes(the_flow: Make) -
 def test_use_of_what_is_no_role_class_is_refused(written: Callable[[str], Path]) -> None:
     with pytest.raises(BadFlow, match=r"use\(\) wants a role class") as caught:
         load_flows(str(written("wrong = use(Ocr())\n")))
-    assert "wrong = use(Ocr())" in str(caught.value)
+    (problem,) = caught.value.problems
+    assert problem.cure == "pass the class itself, without brackets: use(Ocr)"
+    assert problem.source is not None
+    assert problem.source.text == "wrong = use(Ocr())"
+
+
+def test_a_role_called_outside_of_flows_is_one_problem_of_the_file(written: Callable[[str], Path]) -> None:
+    with pytest.raises(BadFlow) as caught:
+        load_flows(str(written("early = llm.chat('hello')\n")))
+    (problem,) = caught.value.problems
+    assert problem.code == "outside-flow"
+    assert problem.source is not None
+    assert problem.source.text == "early = llm.chat('hello')"
 
 
 def test_a_file_that_raises_is_shown_with_its_line(written: Callable[[str], Path]) -> None:

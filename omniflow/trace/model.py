@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-State = Literal["queued", "running", "done", "failed", "lost", "cut off"]
+State = Literal["queued", "running", "done", "failed", "lost", "stopped", "cut off"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class PortTraffic:
 class Attempt:
     """One try at an activation whose inputs were there. `queued <= started <= first_frame <= ended`.
 
-    None: it never got so far. `ended` of one that still runs is the moment of the question. "cut off": the job ended
-    before it said how it ended.
+    None: it never got so far. `ended` of one that still runs is the moment of the question. "stopped":
+    nobody needed more of it, as when its loop was over. "cut off": the job ended before it said how it ended.
     """
 
     node: str

@@ -63,12 +63,14 @@ def test_a_node_without_an_end_says_whether_anything_of_it_was_reported() -> Non
             _activation("never", 0, 0, 0, state=states.STATE_UNSPECIFIED),
             _activation("closed", 0, 0, 0, state=LOST),
             _activation("late", 100, 300, 0, state=states.FIRST_FRAME),
+            _activation("enough", 100, 300, 400, state=LOST),
         ],
     )
     rows = {line.split()[0]: line for line in _text(report).splitlines() if line.strip()}
     assert rows["never"].rstrip().endswith(" did not run")
     assert rows["closed"].rstrip().endswith(" did not run")
     assert rows["late"].rstrip().endswith(" end not reported")
+    assert rows["enough"].rstrip().endswith(" stopped")
 
 
 def test_the_timeline_draws_waiting_running_and_streaming_to_scale() -> None:

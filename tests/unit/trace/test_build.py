@@ -35,6 +35,13 @@ def test_of_several_attempts_the_last_one_is_who_gave_and_all_are_who_read() -> 
     assert (("ocr.read[0]", "lost"), ("llm.answer", "done")) not in arrows
 
 
+def test_what_was_stopped_in_a_job_that_went_well_was_not_lost_with_a_worker() -> None:
+    stopped = ran("ocr.read", "ocr-0", 35, 40, 80, 85, key=[2], state=LOST)
+    status = pdf_job()
+    status.report.activations.append(stopped)
+    assert {attempt.label: attempt.state for attempt in trace_of(status).attempts}["ocr.read[2]"] == "stopped"
+
+
 def test_a_job_that_runs_reaches_to_now_and_what_has_no_end_yet_does_too() -> None:
     activations = [
         ran("splitter.pages", "splitter", 10, 20, 30, 60),

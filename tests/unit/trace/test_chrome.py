@@ -118,7 +118,7 @@ def attempts(draw: st.DrawFn) -> Attempt:
         key=(draw(st.integers(0, 3)),),
         worker=draw(st.sampled_from(["one", "two"])),
         number=1,
-        state=draw(st.sampled_from(["queued", "running", "done", "failed", "lost", "cut off"])),
+        state=draw(st.sampled_from(["queued", "running", "done", "failed", "lost", "stopped", "cut off"])),
         queued=marks[0],
         started=marks[1] if reached > 1 else None,
         first_frame=marks[2] if reached > 2 else None,

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from omniflow.errors import OmniFlowError
+from omniflow.errors import BadFlow, OmniFlowError
 from omniflow.launch.launcher import ClusterState
 from omniflow.launch.local import supervise
 from omniflow.launch.logs import LogPump
@@ -36,9 +36,9 @@ class Report:
     def failed(self, error: OmniFlowError) -> None:
         """The last message of one that failed."""
         self._log.write(f"{error}\n".encode())
-        self._send(
-            {"failed": {"message": error.message, "field": error.field, "cause": error.cause, "cure": error.cure}}
-        )
+        # A flow's problems say in the message where each of them is.
+        field = "" if isinstance(error, BadFlow) and error.problems else error.field
+        self._send({"failed": {"message": error.message, "field": field, "cause": error.cause, "cure": error.cure}})
         self._close()
 
     def _send(self, message: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from omniflow.launch import read_state
+from omniflow.launch import LocalLauncher, Silent
 from omniflow.launch.identity import marked_with
 from omniflow.launch.ports import free_port
 from tests.cluster_fixtures.command import omniflow
@@ -38,9 +38,7 @@ def example(name: str, folder: Path) -> Iterator[Example]:
     try:
         yield Example(folder, address)
     finally:
-        done = asyncio.run(omniflow("down", folder=folder))
-    assert done.status == 0, done.output
-    assert read_state(folder / ".omniflow") is None
+        LocalLauncher().stop(folder / ".omniflow", timeout_s=10, force=True, observer=Silent())
     assert list(marked_with(folder / ".omniflow")) == []
 
 

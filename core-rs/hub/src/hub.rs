@@ -3,114 +3,31 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use omniflow_control::{Code, Event, Fault, JobId, Micros};
+use omniflow_control::{Code, Event, Fault, JobId};
 use omniflow_link::Address;
 use omniflow_wire::v1;
 use omniflow_wire::v1::client_message::Message as Request;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use prost::Message;
-use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::Notify;
+use tokio::runtime::{Builder, Handle};
 
 use crate::config::HubConfig;
 use crate::error::HubError;
 use crate::flows::NewFlow;
 use crate::journal::{Image, Journal};
+use crate::shared::{Shared, run};
 use crate::state::State;
 use crate::submit::fingerprint;
-use crate::wake::Wake;
 use crate::worker_link::{Target, keep_up};
-
-/// How long a closing hub lets its links say goodbye.
-const FAREWELL: Duration = Duration::from_millis(300);
 
 /// How long a closing hub waits for a disk that is slow, or full.
 const LAST_WRITE: Duration = Duration::from_secs(2);
 
 /// As good as for ever, and still a point in time.
 const LONGEST_CLOSE: Duration = Duration::from_secs(365 * 24 * 3_600);
-
-/// What the hub's thread and its callers share.
-pub(crate) struct Shared {
-    pub(crate) config: HubConfig,
-    state: Mutex<State>,
-    started: Instant,
-    /// What the clock said then.
-    epoch: Micros,
-    wake: Wake,
-    idle: Condvar,
-    timer: Notify,
-    stop: Notify,
-}
-
-impl Shared {
-    fn now(&self) -> Micros {
-        Micros(self.epoch.0 + self.started.elapsed().as_micros() as u64)
-    }
-
-    /// One turn: `work` under the lock, then one write for each link and one wake-up for whoever waits for clients.
-    pub(crate) fn turn<R>(&self, work: impl FnOnce(&mut State, Micros) -> R) -> R {
-        let mut state = self.state.lock();
-        let result = work(&mut state, self.now());
-        let afterwards = state.settle();
-        drop(state);
-        if afterwards.wake_clients {
-            self.wake.set();
-        }
-        if afterwards.rearm_timer {
-            self.timer.notify_one();
-        }
-        if afterwards.idle {
-            self.idle.notify_all();
-        }
-        result
-    }
-
-    /// Tells the job table of the time whenever something is due, and sleeps in between.
-    async fn keep_time(&self) {
-        loop {
-            let due = self.state.lock().arm();
-            let rearmed = self.timer.notified();
-            match due {
-                None => rearmed.await,
-                Some(due) => {
-                    let after = Duration::from_micros(due.since(self.epoch));
-                    let at = tokio::time::Instant::from_std(self.started + after);
-                    if tokio::time::timeout_at(at, rearmed).await.is_err() {
-                        self.turn(|state, now| state.step(Event::Tick, now));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Workers of an earlier life that have not reported by then are dead.
-    async fn wait_for_workers(&self) {
-        let patience = self.state.lock().patience();
-        if let Some(patience) = patience {
-            tokio::time::sleep(patience).await;
-            self.turn(|state, now| state.stop_waiting_for_workers(now));
-        }
-        std::future::pending().await
-    }
-
-    async fn say_goodbye(&self) {
-        self.turn(|state, _| {
-            state.leaving = true;
-            state.workers.lines().for_each(|line| line.close());
-        });
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        let _ = tokio::time::timeout(FAREWELL, async {
-            while self.state.lock().workers.lines().any(|line| line.is_busy()) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        })
-        .await;
-    }
-}
 
 /// Clients and worker links around the job table. Every call returns at once, but `close`.
 pub struct Hub {
@@ -129,17 +46,9 @@ impl Hub {
             }
             None => (None, Image::default()),
         };
-        let (started, epoch) = (Instant::now(), wall_clock());
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State::new(config.clone(), journal, image, epoch)?),
-            config,
-            started,
-            epoch,
-            wake: Wake::new()?,
-            idle: Condvar::new(),
-            timer: Notify::new(),
-            stop: Notify::new(),
-        });
+        let of = config.clone();
+        let state = |now| State::new(of, journal, image, now);
+        let shared = Arc::new(Shared::new(config, state)?);
         start_journal(&shared)?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(HubError::io("starting the hub's event loop"))?;
@@ -363,12 +272,6 @@ impl Drop for Hub {
     }
 }
 
-/// Microseconds since 1970: what the journal says holds for the next life.
-fn wall_clock() -> Micros {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    Micros(since.map_or(1, |since| since.as_micros() as u64))
-}
-
 fn start_journal(shared: &Arc<Shared>) -> Result<(), HubError> {
     let weak = Arc::downgrade(shared);
     let tell = move |said| {
@@ -386,15 +289,4 @@ fn start_journal(shared: &Arc<Shared>) -> Result<(), HubError> {
         }
         None => Ok(()),
     }
-}
-
-fn run(runtime: &Runtime, shared: &Shared) {
-    runtime.block_on(async {
-        tokio::select! {
-            () = shared.keep_time() => {}
-            () = shared.wait_for_workers() => {}
-            () = shared.stop.notified() => {}
-        }
-        shared.say_goodbye().await;
-    });
 }

@@ -7,6 +7,7 @@ use omniflow_wire::{LinkMessage, v1};
 
 use crate::convert;
 use crate::job_data::JobData;
+use crate::membership::let_go_question;
 use crate::state::State;
 use crate::traffic;
 
@@ -30,7 +31,7 @@ impl State {
         let Some(job) = job_of(&message) else {
             return self.message_of_worker(worker, message, now);
         };
-        if self.is_of_earlier_run(worker, job) {
+        if self.is_of_earlier_run(worker, job) || self.is_let_go(worker, job, &message) {
             return;
         }
         let Some(message) = self.keep_early(worker, job, message, now) else {
@@ -61,11 +62,19 @@ impl State {
             LinkMessage::Drain(_) | LinkMessage::Drained(_) => self.worker_drains(worker, now),
             LinkMessage::Holding(holding) => self.worker_holds(worker, holding, now),
             LinkMessage::PeerUnreachable(report) => self.peer_unreachable(worker, report),
-            LinkMessage::Pong(pong) if self.worker_confirmed(pong.nonce, now) => {}
-            LinkMessage::Pong(pong) if self.forgot_earlier_run(worker, pong.nonce, now) => {}
-            LinkMessage::Pong(pong) => self.suspect_answered(pong.nonce, now),
+            LinkMessage::Pong(pong) => self.answered(worker, pong.nonce, now),
             // Pings are answered by the link's task; what else there is, only the scheduler says.
             _ => {}
+        }
+    }
+
+    /// A question was answered: which one, its number says.
+    fn answered(&mut self, worker: WorkerId, nonce: u64, now: Micros) {
+        if nonce == let_go_question(worker) {
+            self.earlier_runs.let_go_confirmed(worker);
+        }
+        if !self.worker_confirmed(nonce, now) && !self.forgot_earlier_run(worker, nonce, now) {
+            self.suspect_answered(nonce, now);
         }
     }
 

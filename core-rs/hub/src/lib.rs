@@ -1,6 +1,6 @@
 //! The scheduler's data path: clients and worker links around `control`.
 //!
-//! - `hub`: the handle that the scheduler process holds: one thread with the links, one lock around the state.
+//! - `hub`: the handle that the scheduler process holds. `shared`: one thread with the links, one lock around the state.
 //! - `state`: that state; `execute` carries out what the job table decides, `incoming` takes what workers say.
 //! - `submit` with `value_check`: whether a request fits its flow. `job_data`: inputs and results of the jobs, `result_log`:
 //!   one result.
@@ -39,6 +39,7 @@ mod outgoing;
 mod resolved;
 mod restore;
 mod result_log;
+mod shared;
 mod starting_over;
 mod state;
 mod status;

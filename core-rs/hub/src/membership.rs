@@ -16,6 +16,11 @@ use crate::workers::{Line, Seat};
 /// Questions that are answered by a worker which has let go of what it held.
 const LET_GO: u64 = FIRST_QUESTION | 1 << 62;
 
+/// Which of them.
+pub(crate) fn let_go_question(worker: WorkerId) -> u64 {
+    LET_GO | u64::from(worker.0)
+}
+
 impl State {
     /// The registry shows this worker. True when it has to be dialled: a name or an incarnation that is new.
     pub(crate) fn worker_seen(&mut self, info: v1::WorkerInfo, now: Micros) -> bool {
@@ -125,11 +130,13 @@ impl State {
         }
         let message = v1::ReleaseJobs {
             term: self.config.term,
-            jobs,
+            jobs: jobs.clone(),
             reason: None,
         };
         self.workers.send(worker, link_frame(&message.into(), 0));
-        let nonce = LET_GO | u64::from(worker.0);
+        // What it still says of them, such as that a loop is over, is not true of the run that has taken its place.
+        self.earlier_runs.let_go_asked(worker, jobs);
+        let nonce = let_go_question(worker);
         self.workers
             .send(worker, link_frame(&v1::Ping { nonce }.into(), 0));
         Some(nonce)

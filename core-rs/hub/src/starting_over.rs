@@ -3,7 +3,7 @@
 use omniflow_control::{Event, JobId, Micros};
 use omniflow_flow::Resolver;
 use omniflow_placement::WorkerId;
-use omniflow_wire::v1;
+use omniflow_wire::{LinkMessage, v1};
 use rustc_hash::FxHashMap;
 
 use crate::arriving::Gathered;
@@ -22,6 +22,23 @@ const FORGOTTEN: u64 = FIRST_QUESTION | 1 << 61;
 pub(crate) struct EarlierRuns {
     asked: u64,
     open: FxHashMap<u64, JobId>,
+    /// Jobs that workers were told to let go of when their links came back, and have not confirmed, in the order asked.
+    letting_go: Vec<(WorkerId, Vec<u64>)>,
+}
+
+impl EarlierRuns {
+    /// The worker was told to let go of these jobs.
+    pub(crate) fn let_go_asked(&mut self, worker: WorkerId, jobs: Vec<u64>) {
+        self.letting_go.push((worker, jobs));
+    }
+
+    /// The worker has let go of what it was told to first.
+    pub(crate) fn let_go_confirmed(&mut self, worker: WorkerId) {
+        let asked = self.letting_go.iter();
+        if let Some(place) = asked.map(|(of, _)| of).position(|of| *of == worker) {
+            self.letting_go.remove(place);
+        }
+    }
 }
 
 impl State {
@@ -95,8 +112,17 @@ impl State {
         running.earlier.iter().any(|(_, asked)| *asked == worker)
     }
 
+    /// Whether what the worker says of the job is of what it was told to let go of. Frames are told apart by their attempt,
+    /// and may overtake the answer; nothing else does.
+    pub(crate) fn is_let_go(&self, worker: WorkerId, job: u64, message: &LinkMessage) -> bool {
+        let mut letting_go = self.earlier_runs.letting_go.iter();
+        !matches!(message, LinkMessage::Frame(_))
+            && letting_go.any(|(of, jobs)| *of == worker && jobs.contains(&job))
+    }
+
     /// The worker is dead: it will answer nothing.
     pub(crate) fn forget_questions(&mut self, worker: WorkerId) {
+        self.earlier_runs.letting_go.retain(|(of, _)| *of != worker);
         let (jobs, open) = (&mut self.jobs, &mut self.earlier_runs.open);
         open.retain(|nonce, id| {
             let data = jobs.get_mut(id);

@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::config::HubConfig;
 use crate::flows::link_frame;
-use crate::hub::Shared;
+use crate::shared::Shared;
 use crate::unreachable::FIRST_QUESTION;
 
 /// How long one address may take to answer.

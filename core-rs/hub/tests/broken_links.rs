@@ -8,12 +8,14 @@ use std::io::copy;
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use common::{Cluster, config, read_text, request, text, words, work};
+use common::flows::{act, rounds};
+use common::{Cluster, PATIENCE, config, read_text, request, text, words, work};
 use omniflow_hub::HubConfig;
 use omniflow_node::{ActivationHandle, Node, NodeConfig};
 use omniflow_wire::v1::job_event::Event;
@@ -24,16 +26,25 @@ const PATIENT: Duration = Duration::from_secs(60);
 
 /// Stands in front of a worker; its connections can be cut.
 #[derive(Clone)]
-struct Bridge(Arc<Mutex<Vec<UnixStream>>>);
+struct Bridge {
+    ends: Arc<Mutex<Vec<UnixStream>>>,
+    closed: Arc<AtomicBool>,
+}
 
 impl Bridge {
     fn new(at: &str, target: &str) -> Self {
         let path = |address: &str| PathBuf::from(address.strip_prefix("unix:").unwrap());
         let (listener, target) = (UnixListener::bind(path(at)).unwrap(), path(target));
-        let bridge = Self(Arc::default());
-        let ends = bridge.0.clone();
+        let bridge = Self {
+            ends: Arc::default(),
+            closed: Arc::default(),
+        };
+        let (ends, closed) = (bridge.ends.clone(), bridge.closed.clone());
         thread::spawn(move || {
             while let Ok((near, _)) = listener.accept() {
+                if closed.load(Ordering::Relaxed) {
+                    continue;
+                }
                 let Ok(far) = UnixStream::connect(&target) else {
                     continue;
                 };
@@ -53,10 +64,20 @@ impl Bridge {
     }
 
     fn cut(&self) {
-        for end in self.0.lock().unwrap().drain(..) {
+        for end in self.ends.lock().unwrap().drain(..) {
             // The other side may have closed it.
             let _ = end.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Lets nobody pass any more.
+    fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        self.cut();
+    }
+
+    fn open(&self) {
+        self.closed.store(false, Ordering::Relaxed);
     }
 }
 
@@ -66,8 +87,17 @@ fn worker(
     role: &str,
     work: impl Fn(ActivationHandle) + Send + 'static,
 ) -> (Arc<Node>, Bridge) {
-    let (own, front) = (cluster.address(role), cluster.address("bridge"));
-    let info = cluster.info(role, &[role], vec![front.clone()]);
+    named_worker(cluster, role, role, work)
+}
+
+fn named_worker(
+    cluster: &Cluster,
+    name: &str,
+    role: &str,
+    work: impl Fn(ActivationHandle) + Send + 'static,
+) -> (Arc<Node>, Bridge) {
+    let (own, front) = (cluster.address(name), cluster.address("bridge"));
+    let info = cluster.info(name, &[role], vec![front.clone()]);
     let config = NodeConfig {
         reconnect: PATIENT,
         ..NodeConfig::new("test")
@@ -128,4 +158,64 @@ fn rule_13_connections_that_break_under_a_job_cost_it_a_pause_and_no_attempt() {
     cluster.assert_clean();
     reader.close();
     speaker.close();
+}
+
+/// The worker is taken for dead, finishes its loop all the same, and is back while another one runs the loop again.
+#[test]
+fn rule_13_what_a_worker_ended_while_it_was_taken_for_dead_ends_nothing_of_the_next_attempt() {
+    let cluster = Cluster::without_flows(config());
+    cluster.hub.put_flow(&rounds(8).encode_to_vec()).unwrap();
+    let ((tell_start, starts), (tell_end, ends)) = (channel(), channel());
+    let workers = ["one", "two"].map(|name| {
+        let (go_on, gate) = channel::<()>();
+        let (tell_start, tell_end) = (tell_start.clone(), tell_end.clone());
+        let (node, bridge) = named_worker(&cluster, name, "step", move |activation| {
+            tell_start.send(name).unwrap();
+            gate.recv().unwrap();
+            act(&activation);
+            tell_end.send(()).unwrap();
+        });
+        (name, go_on, node, bridge)
+    });
+    let ask = |rounds: &str| {
+        let mut request = request();
+        request.flow = "rounds".to_owned();
+        request.inputs[0].frames = vec![text(rounds)];
+        let mut client = cluster.client();
+        client.submit(request);
+        client.accepted();
+        client
+    };
+    cluster.until_ready(2);
+    let mut client = ask("3");
+    let first = starts.recv_timeout(PATIENCE).unwrap();
+    let [mut lost, mut heir] = workers;
+    if first != lost.0 {
+        std::mem::swap(&mut lost, &mut heir);
+    }
+
+    lost.3.close();
+    for _ in 0..3 {
+        lost.1.send(()).unwrap();
+        ends.recv_timeout(PATIENCE).unwrap();
+    }
+    while starts.recv_timeout(PATIENCE).unwrap() != heir.0 {}
+    lost.3.open();
+    cluster.until_ready(2);
+    // Once it has done another job, all that it had to say of the first one is heard.
+    lost.1.send(()).unwrap();
+    let (frames, end) = ask("1").rest();
+    assert_eq!((words(&frames).join(" "), end.error), ("0".to_owned(), None));
+
+    for _ in 0..3 {
+        heir.1.send(()).unwrap();
+    }
+    let (frames, end) = client.rest();
+    assert_eq!(
+        (words(&frames).join(" "), end.error),
+        ("2 1 0".to_owned(), None)
+    );
+    cluster.assert_clean();
+    lost.2.close();
+    heir.2.close();
 }

@@ -2,7 +2,10 @@
 
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
+mod client;
 pub mod flows;
+
+pub use client::Client;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,14 +18,11 @@ use bytes::Bytes;
 use omniflow_hub::{Hub, HubConfig};
 use omniflow_node::{ActivationHandle, Node, NodeConfig};
 use omniflow_wire::v1;
-use omniflow_wire::v1::client_message::Message as Request;
-use omniflow_wire::v1::job_event::Event;
 use prost::Message;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tempfile::TempDir;
 
 /// How long a test waits for something that must come.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub fn text(value: &str) -> Bytes {
     let kind = Some(v1::value::Kind::Text(value.to_owned()));
@@ -290,12 +290,7 @@ impl Cluster {
     }
 
     pub fn client(&self) -> Client {
-        Client {
-            hub: self.hub.clone(),
-            number: self.hub.open_client(),
-            events: Vec::new(),
-            max_bytes: 1 << 20,
-        }
+        Client::open(self.hub.clone())
     }
 
     /// What must hold when every job has ended.
@@ -308,112 +303,6 @@ impl Cluster {
             "{status:?}"
         );
     }
-}
-
-pub struct Client {
-    hub: Arc<Hub>,
-    pub number: u64,
-    events: Vec<v1::JobEvent>,
-    pub max_bytes: usize,
-}
-
-impl Client {
-    pub fn send(&self, tag: u64, message: Request) {
-        let messages = vec![v1::ClientMessage {
-            tag,
-            message: Some(message),
-        }];
-        self.hub
-            .send(self.number, &v1::ClientBatch { messages }.encode_to_vec())
-            .unwrap();
-    }
-
-    pub fn submit(&self, request: v1::SubmitRequest) {
-        self.send(1, Request::Submit(request));
-    }
-
-    pub fn cancel(&self, job: &str) {
-        self.send(
-            2,
-            Request::Cancel(v1::CancelRequest {
-                job: job.to_owned(),
-                reason: "enough".to_owned(),
-            }),
-        );
-    }
-
-    pub fn close(self) {
-        self.hub.close_client(self.number);
-    }
-
-    /// The next event, waiting on the hub's eventfd as an event loop would.
-    pub fn next(&mut self) -> Event {
-        let started = Instant::now();
-        loop {
-            if !self.events.is_empty() {
-                return self.events.remove(0).event.unwrap();
-            }
-            let batch = self.hub.take(self.number, self.max_bytes);
-            self.events = v1::EventBatch::decode(&batch[..]).unwrap().events;
-            if self.events.is_empty() {
-                assert!(started.elapsed() < PATIENCE, "no event came");
-                wait_readable(&self.hub);
-                self.hub.ready_clients();
-            }
-        }
-    }
-
-    pub fn accepted(&mut self) -> (String, v1::Accepted) {
-        let number = self.number;
-        let started = Instant::now();
-        loop {
-            let batch = self.hub.take(number, self.max_bytes);
-            self.events
-                .extend(v1::EventBatch::decode(&batch[..]).unwrap().events);
-            if let Some(event) = self.events.first() {
-                let job = event.job.clone();
-                match self.next() {
-                    Event::Accepted(accepted) => return (job, accepted),
-                    other => panic!("not accepted: {other:?}"),
-                }
-            }
-            assert!(started.elapsed() < PATIENCE);
-        }
-    }
-
-    pub fn refused(&mut self) -> v1::Error {
-        match self.next() {
-            Event::Refused(error) => error,
-            other => panic!("not refused: {other:?}"),
-        }
-    }
-
-    /// Result frames up to the end of the job.
-    pub fn rest(&mut self) -> (Vec<v1::ResultFrame>, v1::JobEnd) {
-        let mut frames = Vec::new();
-        loop {
-            match self.next() {
-                Event::Frame(frame) => frames.push(frame),
-                Event::Ended(end) => return (frames, end),
-                Event::Progress(_) => {}
-                other => panic!("unexpected: {other:?}"),
-            }
-        }
-    }
-
-    pub fn failure(&mut self) -> v1::Error {
-        self.rest().1.error.expect("the job failed")
-    }
-}
-
-fn wait_readable(hub: &Hub) {
-    // SAFETY: the hub outlives this call, and with it the descriptor.
-    let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(hub.fileno()) };
-    let second = Timespec {
-        tv_sec: 1,
-        tv_nsec: 0,
-    };
-    poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&second)).unwrap();
 }
 
 pub fn words(frames: &[v1::ResultFrame]) -> Vec<String> {
@@ -449,5 +338,5 @@ pub fn hanging(config: HubConfig) -> (Cluster, Receiver<&'static str>) {
 
 /// Waits for a role to tell that.
 pub fn wait_for(news: &Receiver<&'static str>, what: &str) {
-    assert_eq!(news.recv_timeout(Duration::from_secs(10)).unwrap(), what);
+    assert_eq!(news.recv_timeout(PATIENCE).unwrap(), what);
 }

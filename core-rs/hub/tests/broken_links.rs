@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::flows::{act, rounds};
-use common::{Cluster, PATIENCE, config, read_text, request, text, words, work};
+use common::{Cluster, config, read_text, request, text, words, work};
 use omniflow_hub::HubConfig;
 use omniflow_node::{ActivationHandle, Node, NodeConfig};
 use omniflow_wire::v1::job_event::Event;
@@ -188,7 +188,7 @@ fn rule_13_what_a_worker_ended_while_it_was_taken_for_dead_ends_nothing_of_the_n
     };
     cluster.until_ready(2);
     let mut client = ask("3");
-    let first = starts.recv_timeout(PATIENCE).unwrap();
+    let first = starts.recv_timeout(PATIENT).unwrap();
     let [mut lost, mut heir] = workers;
     if first != lost.0 {
         std::mem::swap(&mut lost, &mut heir);
@@ -197,15 +197,18 @@ fn rule_13_what_a_worker_ended_while_it_was_taken_for_dead_ends_nothing_of_the_n
     lost.3.close();
     for _ in 0..3 {
         lost.1.send(()).unwrap();
-        ends.recv_timeout(PATIENCE).unwrap();
+        ends.recv_timeout(PATIENT).unwrap();
     }
-    while starts.recv_timeout(PATIENCE).unwrap() != heir.0 {}
+    while starts.recv_timeout(PATIENT).unwrap() != heir.0 {}
     lost.3.open();
     cluster.until_ready(2);
     // Once it has done another job, all that it had to say of the first one is heard.
     lost.1.send(()).unwrap();
     let (frames, end) = ask("1").rest();
-    assert_eq!((words(&frames).join(" "), end.error), ("0".to_owned(), None));
+    assert_eq!(
+        (words(&frames).join(" "), end.error),
+        ("0".to_owned(), None)
+    );
 
     for _ in 0..3 {
         heir.1.send(()).unwrap();

@@ -120,6 +120,13 @@ def test_wrong_use_is_exit_status_2(tmp_path: Path, arguments: list[str], words:
     assert words in done.stderr
 
 
+@pytest.mark.parametrize(("command", "option"), [("submit", "--out"), ("bench", "--out"), ("trace", "--output")])
+def test_where_results_go_is_said_in_the_same_words_everywhere(tmp_path: Path, command: str, option: str) -> None:
+    done = _omniflow(tmp_path, command, "x", option, "there")
+    assert done.returncode == ExitCode.UNREACHABLE, done.stderr
+    assert "no cluster runs" in done.stderr
+
+
 FLOW = """from omniflow import Text, flow
 
 

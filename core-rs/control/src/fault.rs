@@ -280,7 +280,8 @@ impl Fault {
         );
         node.clone_into(&mut fault.node);
         worker.clone_into(&mut fault.worker);
-        if fault.cure.is_empty() {
+        // What a control node finds wrong is in the flow or its values: no log says more, and no retry helps.
+        if fault.cure.is_empty() && matches!(fault.code, Code::RoleFailed | Code::Internal) {
             fault.cure =
                 format!("see the log of worker {worker:?}; the job can be submitted again");
         }

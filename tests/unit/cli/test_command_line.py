@@ -32,7 +32,7 @@ def _omniflow(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str
         env=environment,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
 
@@ -66,7 +66,7 @@ def test_help_brings_no_heavy_module_along() -> None:
         "heavy = {'numpy', 'grpc', 'google.protobuf', 'pydantic', 'yaml', 'torch', 'PIL'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 
 

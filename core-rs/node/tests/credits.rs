@@ -9,11 +9,14 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use omniflow_node::{ActivationHandle, NodeError};
-use support::{PATIENCE, Scheduler, Worker, blocking, chain, read, worker};
+use support::{Scheduler, Worker, blocking, chain, read, worker};
 
 const PLENTY: usize = 256 << 20;
 const ENOUGH: usize = 20_000;
 const PORTION: usize = 500;
+/// Three windows.
+const BEHIND: usize = 3_072;
+const LONG: Duration = Duration::from_secs(60);
 
 /// A producer on one worker and its consumer on another, or on the same.
 async fn pair(apart: bool) -> (Worker, Worker, [Scheduler; 2], Arc<ActivationHandle>) {
@@ -34,25 +37,24 @@ fn frames(count: usize) -> Vec<Bytes> {
     vec![Bytes::from_static(b"0123456789abcdef"); count]
 }
 
-/// Emits until nothing is taken any more, reading one frame of it whenever it is; returns what was sent and read.
+/// Puts the consumer behind by more than a window, then sends as fast as it reads until the producer is refused room.
+/// Returns what was sent and read. Nothing is sent that has to be worked off first, however slow the machine is.
 async fn until_held_up(
     producer: &ActivationHandle,
     consumer: &Arc<ActivationHandle>,
 ) -> (usize, usize) {
-    let (mut sent, mut got) = (0, 0);
-    let started = Instant::now();
-    while started.elapsed() < PATIENCE {
-        let taken = producer.emit("text", frames(PORTION)).expect("running");
-        sent += taken;
-        if taken < PORTION {
-            return (sent, got);
+    let mut sent = producer.emit("text", frames(BEHIND)).expect("running");
+    assert_eq!(sent, BEHIND, "nobody reads yet");
+    let (mut got, started) = (0, Instant::now());
+    while started.elapsed() < LONG {
+        let read = read(consumer, 1).await.expect("running");
+        got += read.map_or(0, |frames| frames.len());
+        match producer.emit("text", frames(1)).expect("running") {
+            0 => return (sent, got),
+            taken => sent += taken,
         }
-        got += read(consumer, 1)
-            .await
-            .expect("running")
-            .map_or(0, |frames| frames.len());
     }
-    panic!("it was never held up");
+    panic!("it was never held up: {sent} sent, {got} read");
 }
 
 #[tokio::test]
@@ -107,7 +109,7 @@ async fn rule_10_a_consumer_that_ends_releases_its_producer_at_once() {
             Ok(1) | Err(NodeError::Cancelled { .. }) => break,
             other => assert_eq!(other.expect("running"), 0),
         }
-        assert!(started.elapsed() < PATIENCE, "it is held up for ever");
+        assert!(started.elapsed() < LONG, "it is held up for ever");
         tokio::task::yield_now().await;
     }
 }

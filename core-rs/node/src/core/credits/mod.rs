@@ -234,7 +234,13 @@ impl Job {
         let Some(activation) = self.activations.get(&(producer, key.clone())) else {
             return;
         };
-        if activation.held_up.swap(false, Ordering::Relaxed)
+        let spec = self.flow.graph.edge(edge);
+        let Some(Origin::Node { port, .. }) = spec.map(|spec| spec.from) else {
+            return;
+        };
+        // It may have sent so much before it was held up that this is not enough.
+        if self.has_room(activation, port)
+            && activation.held_up.swap(false, Ordering::Relaxed)
             && let Some(queue) = cx.site.queues.get(activation.role())
         {
             queue.tell_of_room();

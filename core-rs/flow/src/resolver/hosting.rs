@@ -16,6 +16,10 @@ impl<P: Payload> Resolver<P> {
     /// The role node runs here for this key from now on (again, if the epoch is higher: then all it had read is to be
     /// given again), and the control nodes at its side with it. `key` is the bind's: see `Graph::bind_key`.
     ///
+    /// In a scope that has ended here, a bind under an epoch above 1 runs alone: what is for others is dropped as before.
+    /// What came for it before this call may have been dropped, too, so the driver gives it again. What the scheduler says
+    /// of scopes (`scope_left`) and of binds comes in the order in which it said so.
+    ///
     /// Fails with `UnknownNode`, `NotBound` (a control node, or a key of another depth), `StaleEpoch` (a lower epoch).
     pub fn host(
         &mut self,

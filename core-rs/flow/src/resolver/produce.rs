@@ -75,7 +75,8 @@ impl<P: Payload> Resolver<P> {
     }
 
     /// The consumer's place has said that it wants nothing more on this edge: no more `Send` on it. `Unneeded` follows
-    /// when it was the last edge of a running activation that anyone wanted.
+    /// when it was the last edge of a running activation that anyone wanted. Of an attempt of the consumer that was lost, it
+    /// must not be brought: the next one may read on.
     ///
     /// Fails with `UnknownEdge`. Harmless for an edge whose producer is not here or not running.
     pub fn unwanted(

@@ -63,32 +63,36 @@ impl Cluster {
             self.forget_sent(*node, key);
             self.gone.insert((*node, key.clone()));
         }
+        // What runs at its side may be outside of the scope that has ended.
         let over = |(node, key): &&At| {
-            let scope = self.graph.node(*node).unwrap().scope;
-            self.seen.unneeded(&self.graph, scope, key)
+            let side = self.graph.companions(*node);
+            std::iter::once(node).chain(side).all(|node| {
+                let scope = self.graph.node(*node).unwrap().scope;
+                self.seen.unneeded(&self.graph, scope, key)
+            })
         };
         let mut again: Vec<At> = lost.iter().filter(|at| !over(at)).cloned().collect();
         let mut known = 0;
         while let Some(at) = again.get(known).cloned() {
             known += 1;
-            let producers: Vec<At> = self
-                .gone
-                .iter()
-                .filter(|gone| self.feeds(gone, &at))
-                .cloned()
-                .collect();
-            again.extend(
-                producers
-                    .into_iter()
-                    .filter(|producer| !again.contains(producer))
-                    .collect::<Vec<_>>(),
-            );
+            let dropped = self.unfinished.iter().filter(|at| self.is_dropped(at));
+            let missing = self.gone.iter().chain(dropped);
+            let needed = missing.filter(|missing| self.feeds(missing, &at));
+            let needed: Vec<At> = needed.filter(|at| !again.contains(at)).cloned().collect();
+            again.extend(needed);
         }
         for (node, key) in again {
             self.gone.remove(&(node, key.clone()));
+            self.unfinished.insert((node, key.clone()));
             let (_, epoch) = self.bound[&(node, key.clone())];
             self.restart(node, &key, epoch + 1);
         }
+    }
+
+    /// Whether its scope has ended before it had begun again.
+    fn is_dropped(&self, (node, key): &At) -> bool {
+        let (place, _) = self.bound[&(*node, key.clone())];
+        self.places[place].has_ended(self.graph.node(*node).unwrap().scope, key)
     }
 
     /// The scheduler's messages keep their order: what it has told of scopes comes before what it decides now.

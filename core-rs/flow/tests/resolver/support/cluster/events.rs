@@ -79,6 +79,12 @@ impl Cluster {
 
     fn send(&mut self, edge: EdgeId, key: Key, epoch: u32, item: Item<Word>) {
         self.retained.push((edge, key.clone(), epoch, item.clone()));
+        if let Reader::One(node, at) = self.graph.reader(edge, &key).unwrap()
+            && self.gone.contains(&(node, at))
+        {
+            // It was over, and does not run again for now: what is new for it is kept.
+            return;
+        }
         let mut places = self.places_of(edge, &key);
         let mark = self.graph.is_mark(edge, &item);
         match self.graph.reader(edge, &key).unwrap() {
@@ -163,6 +169,8 @@ impl Cluster {
         let over = resolver.emit(node, &key, PortIx(u32::MAX), Word(0), &mut Vec::new());
         if matches!(over, Err(omniflow_flow::ResolverError::NotRunning { .. })) {
             self.running.remove(&at);
+            self.unfinished
+                .remove(&(node, self.graph.bind_key(node, &key)));
         }
         self.carry_out(effects);
     }
@@ -209,9 +217,12 @@ impl Cluster {
                     self.running.remove(&(node, key.clone()));
                     self.ready.remove(&(node, key.clone()));
                     // What it would have sent is not there, should its readers run again.
-                    self.gone.insert((node, self.graph.bind_key(node, &key)));
+                    self.unfinished
+                        .insert((node, self.graph.bind_key(node, &key)));
                 }
                 Effect::NodeClosed { node, key } => {
+                    self.unfinished
+                        .remove(&(node, self.graph.bind_key(node, &key)));
                     self.seen.closed.insert((node, key));
                 }
                 Effect::Wanted { node, key } => self.ask(node, key),

@@ -93,7 +93,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PuppetCluster]
     }
     restart = {"first_delay_s": RESTART_S, "max_delay_s": RESTART_S}
     file = write_cluster(
-        tmp_path_factory.mktemp("standby"), WORKERS, schedulers=2, scheduler=scheduler, restart=restart
+        tmp_path_factory.mktemp("standby"),
+        WORKERS,
+        schedulers=2,
+        scheduler=scheduler,
+        restart=restart,
+        start_timeout_s=60,
     )
     with running(file) as cluster:
         yield cluster

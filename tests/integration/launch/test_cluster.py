@@ -227,7 +227,7 @@ def test_down_leaves_no_process_socket_or_state(shell: Shell) -> None:
     assert done.returncode == ExitCode.OK, done.stderr
     assert list(marked_with(shell.run)) == []
     assert not Path(state["sockets"]).exists()
-    assert {entry.name for entry in shell.run.iterdir()} == {"logs", "config", "etcd"}
+    assert {entry.name for entry in shell.run.iterdir()} == {"logs", "config", "etcd", "journal"}
     assert shell.type("status").returncode == ExitCode.UNREACHABLE
 
 

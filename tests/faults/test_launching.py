@@ -31,7 +31,7 @@ def assert_nothing_is_left(cluster: PuppetCluster, sockets: Path | None) -> None
     assert list(marked_with(cluster.run)) == []
     assert sockets is not None
     assert not sockets.exists()
-    assert {entry.name for entry in cluster.run.iterdir()} <= {"logs", "config", "etcd"}
+    assert {entry.name for entry in cluster.run.iterdir()} <= {"logs", "config", "etcd", "journal"}
     assert list((cluster.run / "config").iterdir()) == []
 
 

@@ -138,7 +138,9 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_a_strange_key_lists_the_known_ones(tmp_path: Path) -> None:
-    assert "known here: listen, standby_listen, advertise, policy" in _mistakes(tmp_path, SMALL + "scheduler: {zzz: 1}\n")
+    assert "known here: listen, standby_listen, advertise, policy" in _mistakes(
+        tmp_path, SMALL + "scheduler: {zzz: 1}\n"
+    )
 
 
 def test_two_workers_of_one_name_are_refused(tmp_path: Path) -> None:

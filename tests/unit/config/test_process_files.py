@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -19,6 +20,12 @@ ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs" / "clusters.md"
 
 
+def _shown_under(heading: str) -> list[Any]:
+    """The YAML files under that heading of the docs."""
+    section = DOCS.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)]
+
+
 def _check(plan: Plan) -> dict[str, WorkerConfig]:
     contents = {file.stem: content for file, content in plan.files.items()}
     for name in plan.config.scheduler_names:
@@ -33,9 +40,8 @@ def test_every_example_becomes_valid_process_files(file: Path) -> None:
 
 
 def test_the_file_in_the_docs_is_valid_and_shows_every_key(tmp_path: Path) -> None:
-    shown = re.search(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
-    assert shown is not None
-    content = yaml.safe_load(shown.group(1))
+    smallest, content = _shown_under("The file")
+    assert set(_check(make_plan(ClusterConfig.model_validate(smallest)))) == {"reader-0", "reader-1", "rest"}
     workers = _check(make_plan(ClusterConfig.model_validate(content)))
     assert workers["llm-0"].roles[1].options == {"steps": 8}
     assert workers["llm-1"].listen == ["tcp:0.0.0.0:0"]
@@ -47,8 +53,8 @@ def test_the_file_in_the_docs_is_valid_and_shows_every_key(tmp_path: Path) -> No
 
 
 def test_the_file_of_a_worker_on_another_machine_in_the_docs_is_valid() -> None:
-    shown = re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
-    worker = WorkerConfig.model_validate(yaml.safe_load(shown[1]))
+    [content] = _shown_under("Workers on other machines")
+    worker = WorkerConfig.model_validate(content)
     assert advertised(["tcp:0.0.0.0:7100"], worker.advertise) == ["tcp:gpu2.example.org:7100"]
     assert resolve_roles(worker.roles)[0].name == "llm"
 

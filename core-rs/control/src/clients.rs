@@ -25,8 +25,7 @@ impl Control {
             Some(_) => job.more_owners.push(client),
         }
         if job.orphan_until.take().is_some() && job.results_are_open() {
-            let deadline = job.deadline;
-            self.set_timer(id, deadline);
+            self.set_running_timer(id);
         }
     }
 
@@ -64,8 +63,7 @@ impl Control {
             job.orphan_until = Some(until);
             // Of a job that settles, the end is nearer than that.
             if job.results_are_open() {
-                let due = until.min(job.deadline);
-                self.set_timer(id, due);
+                self.set_running_timer(id);
             }
         }
     }
@@ -89,7 +87,7 @@ impl Job {
         self.owner == Some(client) || self.more_owners.contains(&client)
     }
 
-    fn results_are_open(&self) -> bool {
+    pub(crate) fn results_are_open(&self) -> bool {
         self.open_results.contains(&true)
     }
 

@@ -63,11 +63,60 @@ impl Control {
                 self.free_key(id);
                 self.fail(id, Arc::new(Fault::client_lost()), now, effects);
             }
+            Outcome::Waiting(_) | Outcome::Running if job.deadline > now => {
+                match self.took_its_share(job, now) {
+                    Some(fault) => self.fail(id, Arc::new(fault), now, effects),
+                    // The attempt that this was set for has ended.
+                    None => self.set_running_timer(id),
+                }
+            }
             Outcome::Waiting(_) | Outcome::Running => {
                 let fault = self.expired(job, now);
                 self.fail(id, Arc::new(fault), now, effects);
             }
         }
+    }
+
+    /// Wakes a job whose results are open for what comes first: its deadline, the end of its client's grace, or an attempt
+    /// that has taken its share of the deadline.
+    pub(crate) fn set_running_timer(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id).filter(|job| job.results_are_open()) else {
+            return;
+        };
+        let limits = self.limited(job).map(|(_, due)| due);
+        let due = limits.chain(job.orphan_until).chain([job.deadline]).min();
+        if let Some(due) = due {
+            self.set_timer(id, due);
+        }
+    }
+
+    /// Attempts under way that may take only a part of the deadline, and when that is over: from when their inputs were
+    /// there. Of a job with more attempts than a report lists, the listed ones.
+    fn limited<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = (&'a Attempt, Micros)> {
+        let plan = &self.plans[job.flow.0 as usize];
+        let whole_us = job.deadline.since(job.arrived) as f64;
+        let has_limits = plan.nodes.iter().any(|node| node.deadline_share > 0.0);
+        let listed = has_limits.then_some(&job.attempts);
+        listed.into_iter().flatten().filter_map(move |attempt| {
+            let share = plan.nodes.get(attempt.node as usize)?.deadline_share;
+            let runs = share > 0.0 && attempt.queued_us > 0 && !attempt.is_over();
+            let due = attempt.queued_us.saturating_add((whole_us * share) as u64);
+            runs.then(|| (attempt, Micros(job.arrived.0.saturating_add(due))))
+        })
+    }
+
+    fn took_its_share(&self, job: &Job, now: Micros) -> Option<Fault> {
+        let (attempt, _) = self.limited(job).find(|(_, due)| *due <= now)?;
+        let plan = &self.plans[job.flow.0 as usize];
+        let name = plan.name(attempt.node as usize);
+        let share = plan.nodes[attempt.node as usize].deadline_share;
+        let allowed_ms = job.deadline.since(job.arrived) / 1_000;
+        Some(Fault::share_exceeded(
+            name,
+            &attempt.worker_name,
+            share,
+            allowed_ms,
+        ))
     }
 
     /// Why the job was not done in time: no worker for a role, or the node where it hung.

@@ -215,6 +215,16 @@ impl Fault {
         .at(node, worker)
     }
 
+    pub(crate) fn share_exceeded(node: &str, worker: &str, share: f64, allowed_ms: u64) -> Self {
+        let part_ms = (allowed_ms as f64 * share) as u64;
+        Self::new(
+            Code::DeadlineExceeded,
+            format!("node {node:?} on worker {worker:?} has taken its share of the deadline: {part_ms} of {allowed_ms} ms (deadline_share {share})"),
+            format!("give the node a larger deadline_share or the job more time (deadline_ms), or see in the log of worker {worker:?} what holds it up"),
+        )
+        .at(node, worker)
+    }
+
     pub(crate) fn worker_lost(node: &str, worker: &str, attempts: u32, cause: &str) -> Self {
         Self::new(
             Code::WorkerLost,

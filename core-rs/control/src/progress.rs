@@ -71,6 +71,7 @@ impl Control {
         let Some(over) = job.advance(planned, node, &bind, update.state) else {
             return;
         };
+        let limited = update.state == NodeState::Queued && planned.deadline_share > 0.0;
         if over && !bind.is_root() && job.is_over(plan, planned, &bind) {
             job.forget_bind(node, &bind);
         }
@@ -85,6 +86,7 @@ impl Control {
                 self.settle(update.job, now, effects);
             }
             NodeState::Lost => self.settle(update.job, now, effects),
+            NodeState::Queued if limited => self.set_running_timer(update.job),
             NodeState::Failed => {
                 let plan = &self.plans[flow.0 as usize];
                 let fault =

@@ -145,3 +145,44 @@ fn rule_11_a_job_starts_over_when_a_worker_has_not_kept_what_must_be_read_again(
     }
     assert_eq!(table.code(), Some(Code::NotReplayable), "not for ever");
 }
+
+#[test]
+fn a_node_that_has_taken_its_share_of_the_deadline_is_named_and_one_that_was_quick_is_not() {
+    let mut spec = pdf();
+    spec.nodes[OCR as usize].options.deadline_share = 0.25;
+    let mut table = Table::new(deterministic(spec, &[]), WORKERS);
+    table.want(OCR, &[&[0], &[1]]);
+    table.report(OCR, &[0], RUN);
+    table.now = table.now.plus_ms(100_000);
+    table.report(OCR, &[1], RUN);
+    assert!(
+        table.control.next_timer() <= Some(Micros(150_001_000)),
+        "of 600 s"
+    );
+    table.report(OCR, &[0], &[NodeState::Done]);
+    table.now = Micros(200_000_000);
+    table.step(Event::Tick);
+    assert_eq!(table.code(), None, "what it was set for is done");
+    table.now = Micros(251_000_000);
+    table.step(Event::Tick);
+    assert_eq!(table.code(), Some(Code::DeadlineExceeded));
+    let fault = table.fault();
+    assert_eq!((&*fault.node, &*fault.worker), ("ocr", "w2"));
+    assert!(
+        fault.message.contains("deadline_share 0.25") && fault.message.contains("150000 of 600000"),
+        "{fault}"
+    );
+}
+
+#[test]
+fn a_share_of_the_deadline_never_outlives_the_deadline_nor_a_client_that_is_lost() {
+    let mut spec = pdf();
+    spec.nodes[OCR as usize].options.deadline_share = 1.0;
+    let mut table = Table::new(deterministic(spec, &[]), WORKERS);
+    table.want(OCR, &[&[0]]);
+    table.report(OCR, &[0], RUN);
+    let due = table.control.next_timer();
+    assert_eq!(due, Some(table.control.job(table.job).unwrap().deadline));
+    table.step(Event::ClientLost(omniflow_control::ClientId(1)));
+    assert!(table.control.next_timer() < due);
+}

@@ -64,6 +64,8 @@ pub(crate) struct PlannedNode {
     pub(crate) deterministic: bool,
     /// 0: the cluster's default.
     pub(crate) max_attempts: u32,
+    /// The part of the job's deadline that an attempt may take; 0: all of it.
+    pub(crate) deadline_share: f64,
 }
 
 impl Plan {
@@ -97,6 +99,7 @@ impl Plan {
                 deterministic: node.options.deterministic
                     && !exclusive::is_a_race(&graph, NodeId(index as u32)),
                 max_attempts: node.options.max_attempts,
+                deadline_share: node.options.deadline_share,
             })
             .collect();
         links::join(&graph, &mut nodes);

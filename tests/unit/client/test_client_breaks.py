@@ -119,7 +119,6 @@ async def test_jobs_of_a_scheduler_that_stays_away_end_in_an_error(scheduler: Sc
             await job.result()
 
 
-
 async def test_a_stream_of_results_is_acknowledged_by_the_megabyte(scheduler: ScriptedScheduler) -> None:
     large = b"\n\x80\x80\x28" + b"x" * (640 * 1024)
     async with Client(scheduler.address) as client:

@@ -290,10 +290,18 @@ impl Fault {
         );
         node.clone_into(&mut fault.node);
         worker.clone_into(&mut fault.worker);
-        // What a control node finds wrong is in the flow or its values: no log says more, and no retry helps.
-        if fault.cure.is_empty() && matches!(fault.code, Code::RoleFailed | Code::Internal) {
-            fault.cure =
-                format!("see the log of worker {worker:?}; the job can be submitted again");
+        if fault.cure.is_empty() {
+            fault.cure = match fault.code {
+                // What a control node finds wrong is in the flow or its values: no log says more, and no retry helps.
+                Code::BadRoute => {
+                    "choose one of the branches that there are, or add one to the `route`"
+                        .to_owned()
+                }
+                Code::LoopLimit => {
+                    "raise max_rounds, or let `until` become true earlier".to_owned()
+                }
+                _ => format!("see the log of worker {worker:?}; the job can be submitted again"),
+            };
         }
         Arc::new(fault)
     }

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-#[path = "../tests/common/build.rs"]
+#[allow(dead_code)]
+#[path = "../../flow/tests/resolver/support/build.rs"]
 mod build;
 #[path = "../tests/common/flat.rs"]
 mod flat;

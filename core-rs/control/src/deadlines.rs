@@ -90,18 +90,27 @@ impl Control {
         }
     }
 
+    /// Wakes a running job then, if it would not be awake earlier: no other attempt need be looked at.
+    pub(crate) fn wake_by(&mut self, id: JobId, due: Option<Micros>) {
+        let job = self.jobs.get(&id).filter(|job| job.results_are_open());
+        if let (Some(job), Some(due)) = (job, due)
+            && due < job.timer
+        {
+            self.set_timer(id, due);
+        }
+    }
+
     /// Attempts under way that may take only a part of the deadline, and when that is over: from when their inputs were
     /// there. Of a job with more attempts than a report lists, the listed ones.
     fn limited<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = (&'a Attempt, Micros)> {
         let plan = &self.plans[job.flow.0 as usize];
-        let whole_us = job.deadline.since(job.arrived) as f64;
         let has_limits = plan.nodes.iter().any(|node| node.deadline_share > 0.0);
         let listed = has_limits.then_some(&job.attempts);
         listed.into_iter().flatten().filter_map(move |attempt| {
             let share = plan.nodes.get(attempt.node as usize)?.deadline_share;
             let runs = share > 0.0 && attempt.queued_us > 0 && !attempt.is_over();
-            let due = attempt.queued_us.saturating_add((whole_us * share) as u64);
-            runs.then(|| (attempt, Micros(job.arrived.0.saturating_add(due))))
+            let queued = Micros(job.arrived.0.saturating_add(attempt.queued_us));
+            runs.then(|| (attempt, job.share_over(queued, share)))
         })
     }
 
@@ -177,6 +186,12 @@ impl Control {
 }
 
 impl Job {
+    /// When an attempt whose inputs were there at `queued` has taken this part of the deadline.
+    pub(crate) fn share_over(&self, queued: Micros, share: f64) -> Micros {
+        let whole_us = self.deadline.since(self.arrived) as f64;
+        Micros(queued.0.saturating_add((whole_us * share) as u64))
+    }
+
     /// Nobody came for it while its client's grace lasted.
     fn is_abandoned(&self, now: Micros) -> bool {
         self.deadline > now && self.orphan_until.is_some_and(|until| until <= now)

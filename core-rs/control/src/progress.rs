@@ -72,6 +72,7 @@ impl Control {
             return;
         };
         let limited = update.state == NodeState::Queued && planned.deadline_share > 0.0;
+        let share_over = limited.then(|| job.share_over(update.at, planned.deadline_share));
         if over && !bind.is_root() && job.is_over(plan, planned, &bind) {
             job.forget_bind(node, &bind);
         }
@@ -86,7 +87,7 @@ impl Control {
                 self.settle(update.job, now, effects);
             }
             NodeState::Lost => self.settle(update.job, now, effects),
-            NodeState::Queued if limited => self.set_running_timer(update.job),
+            NodeState::Queued => self.wake_by(update.job, share_over),
             NodeState::Failed => {
                 let plan = &self.plans[flow.0 as usize];
                 let fault =

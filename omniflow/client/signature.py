@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from omniflow.errors import InvalidArgument
 from omniflow.types import ValueType, encode
+from omniflow.types.limits import MAX_INPUT_BYTES
 from omniflow.v1.flow_pb2 import Flow, Port
 from omniflow.v1.job_pb2 import Input
 from omniflow.v1.value_pb2 import Value
@@ -88,11 +89,11 @@ def encode_parameters(parameters: Mapping[str, Any], signature: Signature) -> di
 
 def _frames(value: Any, kind: ValueType, name: str) -> list[bytes]:
     if not kind.stream:
-        return [encode(value, kind, field=name)]
+        return [encode(value, kind, field=name, limit=MAX_INPUT_BYTES)]
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise InvalidArgument(f"wants {kind}, got {type(value).__name__}", field=name, cure="pass a list of frames")
     item = kind.frame()
-    return [encode(each, item, field=f"{name}[{index}]") for index, each in enumerate(value)]
+    return [encode(each, item, field=f"{name}[{index}]", limit=MAX_INPUT_BYTES) for index, each in enumerate(value)]
 
 
 def _result(port: Port) -> tuple[str, ValueType]:

@@ -2,7 +2,6 @@
 
 from omniflow.config.cluster import (
     DEFAULT_LISTEN,
-    MAX_INPUT_BYTES,
     ClusterConfig,
     EtcdConfig,
     HostPort,
@@ -22,6 +21,7 @@ from omniflow.config.heartbeats import (
 from omniflow.config.hosts import host_of, is_wildcard, join
 from omniflow.config.load import load_cluster, parse_strict, read_mapping
 from omniflow.config.tls import TLS_CURE, TlsConfig
+from omniflow.types.limits import MAX_INPUT_BYTES
 
 __all__ = [
     "DEFAULT_HEARTBEAT_LIMIT_S",

@@ -15,13 +15,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from omniflow.config.heartbeats import DEFAULT_HEARTBEAT_LIMIT_S, DEFAULT_HEARTBEAT_S, check_heartbeats
 from omniflow.config.hosts import host_of, is_wildcard
 from omniflow.config.tls import TlsConfig
+from omniflow.types.limits import MAX_INPUT_BYTES
 
 DEFAULT_LISTEN = "127.0.0.1:7070"
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 Seconds = Annotated[float, Field(gt=0, le=30 * 24 * 3600)]
-# A job's inputs travel to workers in messages of 256 MiB at most.
-MAX_INPUT_BYTES = 250 * 1024 * 1024
 
 
 def _name(value: str) -> str:

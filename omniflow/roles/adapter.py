@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import omniflow_core as core
-from omniflow.errors import BadOutput, Cancelled, InternalError, InvalidArgument
+from omniflow.errors import BadOutput, Cancelled, InternalError, InvalidArgument, TooLarge
 from omniflow.roles.activation import Activation, CoreActivation, CoreReady
 from omniflow.roles.description import NO_DEFAULT, MethodSpec, PortSpec, RoleSpec
 from omniflow.roles.failure import InvalidInput, QueueClosed, failure_of
@@ -99,6 +99,12 @@ class TypedActivation:
         spec = self._output(port)
         try:
             payloads = [encode(frame, spec.type, field=spec.name) for frame in frames]
+        except TooLarge as error:
+            raise BadOutput(
+                f"`{self.method}` sends too much at once on `{spec.name}`: {error.message}",
+                field=spec.name,
+                cure="yield it in parts",
+            ) from error
         except InvalidArgument as error:
             raise BadOutput(
                 f"`{self.method}` declares {spec.type} on `{spec.name}`: {error.message}",

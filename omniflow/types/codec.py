@@ -8,9 +8,10 @@ from typing import Any, Literal, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from omniflow.errors import InvalidArgument
+from omniflow.errors import InvalidArgument, TooLarge
 from omniflow.types.audio import Audio
 from omniflow.types.image import Image
+from omniflow.types.limits import MAX_FRAME_BYTES
 from omniflow.types.record import AnyRecord, is_record
 from omniflow.types.tensor import Tensor
 from omniflow.types.value_type import Kind, ValueType
@@ -41,10 +42,15 @@ _PYTHON: dict[Kind, tuple[type, ...]] = {
 }
 
 
-def encode(value: Any, type: ValueType | None = None, *, field: str = "") -> bytes:
-    """One frame's payload. Raises `InvalidArgument`, naming `field`, when the value is not of `type` (where given)."""
+def encode(value: Any, type: ValueType | None = None, *, field: str = "", limit: int = MAX_FRAME_BYTES) -> bytes:
+    """One frame's payload.
+
+    Raises `InvalidArgument`, naming `field`, when the value is not of `type` (where given), and `TooLarge`, before
+    anything is copied, when it has more than `limit` bytes.
+    """
     if value.__class__ is str and (type is None or type.kind is Kind.TEXT):
-        return _encode_text(value, field)
+        return _encode_text(value, field, limit)
+    _refuse_oversized(_least_bytes(value), field, limit)
     return to_message(value, type, field=field).SerializeToString()
 
 
@@ -173,8 +179,9 @@ def from_message(message: value_pb2.Value, type: ValueType | None = None, *, fie
             )
 
 
-def _encode_text(text: str, field: str) -> bytes:
+def _encode_text(text: str, field: str, limit: int) -> bytes:
     """What protobuf would write, without building a message: texts are most of the traffic."""
+    _refuse_oversized(len(text), field, limit)
     try:
         data = text.encode()
     except UnicodeEncodeError:
@@ -184,7 +191,34 @@ def _encode_text(text: str, field: str) -> bytes:
         return bytes((_TEXT_TAG, size)) + data
     if size < 0x4000:
         return bytes((_TEXT_TAG, size & 0x7F | 0x80, size >> 7)) + data
+    _refuse_oversized(size, field, limit)
     return value_pb2.Value(text=text).SerializeToString()
+
+
+def _refuse_oversized(size: int, field: str, limit: int) -> None:
+    if size > limit:
+        raise TooLarge(
+            f"{size:,} bytes or more are over the limit of {limit:,} for one frame",
+            field=field,
+            cure="send it in parts: as a stream, or as several values",
+        )
+
+
+def _least_bytes(value: Any) -> int:
+    """No more than its payload will have, told without a look at the bytes."""
+    match value:
+        case str():
+            return len(value)
+        case Image() | Audio() | Video() | Tensor():
+            return len(value.data)
+        case list() | tuple() | set() | frozenset():
+            return sum(map(_least_bytes, value))
+        case AnyRecord():
+            return sum(map(_least_bytes, value.fields.values()))
+        case _ if is_record(value.__class__):
+            return sum(_least_bytes(getattr(value, each.name)) for each in dataclasses.fields(value))
+        case _:
+            return 0
 
 
 def _decode_text(payload: bytes, field: str) -> str | None:

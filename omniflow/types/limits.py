@@ -12,6 +12,12 @@ MAX_SAMPLE_RATE = 768_000
 
 MAX_CHANNELS = 64
 
+MAX_FRAME_BYTES = 128 << 20
+"""One frame on an edge, serialized: what a worker's `node` takes."""
+
+MAX_INPUT_BYTES = 250 << 20
+"""The inputs of one job at most, whatever the cluster's `max_input_bytes`: they travel in messages of 256 MiB."""
+
 
 def require_bytes(data: object, what: str, field: str = "") -> bytes:
     """`data` as bytes, copied only when it isn't already. Raises `InvalidArgument` when empty or of another type."""

@@ -1,5 +1,6 @@
 """Values survive the wire; what is damaged or of another type is refused, naming the field."""
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given as examples
 from hypothesis import strategies as st
 
 from omniflow import Audio, Image, Stream, Tensor, Text, Video, record
-from omniflow.errors import InvalidArgument
+from omniflow.errors import InvalidArgument, TooLarge
 from omniflow.types import AnyRecord, ValueType, decode, encode, value_type
 from omniflow.v1 import value_pb2
 
@@ -102,6 +103,41 @@ def test_what_is_deep_inside_is_named_by_its_path() -> None:
     with pytest.raises(InvalidArgument) as caught:
         encode(Book([Page(1, "one"), Page(2, 5)]), value_type(Book), field="book")  # type: ignore[arg-type]
     assert caught.value.field == "book.pages[1].text"
+
+
+MEBIBYTE = 1 << 20
+LARGE = "é" * (4 * MEBIBYTE)
+SOUND = Audio(bytes(8 * MEBIBYTE), "pcm_s16", 48_000)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        LARGE,
+        SOUND,
+        [SOUND],
+        Page(1, LARGE),
+        Book([Page(1, LARGE)]),
+        Tensor("uint8", (8 * MEBIBYTE,), SOUND.data),
+    ],
+    ids=["text", "sound", "list", "record", "nested", "tensor"],
+)
+def test_what_is_too_large_is_refused_before_it_is_copied(value: Any) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLarge, match="over the limit of 3,145,728") as caught:
+            encode(value, field="port", limit=3 * MEBIBYTE)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert caught.value.field == "port"
+    assert peak < MEBIBYTE
+
+
+def test_a_text_whose_characters_are_few_but_wide_is_too_large_by_its_bytes() -> None:
+    with pytest.raises(TooLarge):
+        encode(LARGE, limit=5 * MEBIBYTE)
+    assert decode(encode(LARGE, limit=9 * MEBIBYTE)) == LARGE
 
 
 def test_an_image_of_another_kind_is_refused_on_arrival() -> None:

@@ -12,6 +12,7 @@ from omniflow.flow import places
 from omniflow.flow.check import check_graph
 from omniflow.flow.compile import compile_flow
 from omniflow.flow.inputs import Inputs
+from omniflow.flow.nested_call import check_call
 from omniflow.flow.raised import explained
 from omniflow.flow.results import read_results, result_ports
 from omniflow.flow.symbol import SymbolMisused
@@ -48,6 +49,7 @@ class Flow(Generic[P, R]):
                 places.caller(),
             )
             raise BadFlow.of(self.name, [problem])
+        check_call(self.name, self.function, args, kwargs, places.caller())
         with trace.nested(self.name):
             return self.function(*args, **kwargs)
 

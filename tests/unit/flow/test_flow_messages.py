@@ -297,6 +297,34 @@ MISTAKES = [
         "`image` of `Vague.look` has no annotation",
         "annotate it",
     ),
+    (
+        "wrong-type",
+        "@flow\ndef brief(q: Text, *, words: int = 3) -> Text:\n    return llm.summary(q, words=words)\n"
+        '@flow\ndef f(q: Text) -> Text:\n    return brief(q, words="few")  # <-',
+        "`words` of flow `brief` wants int, got str",
+        "pass an int",
+    ),
+    (
+        "wrong-type",
+        "@flow\ndef brief(q: Text, *, words: int = 3) -> Text:\n    return llm.summary(q, words=words)\n"
+        "@flow\ndef f(q: Text) -> Text:\n    return brief(q, words=q)  # <-",
+        "`words` of flow `brief` is a parameter (int), a constant of the flow, and input `q` exists only when a job runs",
+        "pass a constant or a parameter of this flow",
+    ),
+    (
+        "wrong-type",
+        "@flow\ndef brief(q: Text, *, words: int = 3) -> Text:\n    return llm.summary(q, words=words)\n"
+        "@flow\ndef f(image: Image) -> Text:\n    return brief(image)  # <-",
+        "`q` of flow `brief` wants Text, and input `image` is Image",
+        "pass a Text",
+    ),
+    (
+        "wrong-type",
+        "@flow\ndef brief(q: Text, *, words: int = 3) -> Text:\n    return llm.summary(q, words=words)\n"
+        "@flow\ndef f(q: Text, *, length: str = '3') -> Text:\n    return brief(q, words=length)  # <-",
+        "`words` of flow `brief` wants int, and parameter `length` is str",
+        "pass an int",
+    ),
 ]
 
 

@@ -26,7 +26,7 @@ from omniflow.v1 import flow_pb2 as omniflow_dot_v1_dot_flow__pb2
 from omniflow.v1 import value_pb2 as omniflow_dot_v1_dot_value__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19omniflow/v1/cluster.proto\x12\x0bomniflow.v1\x1a\x16omniflow/v1/flow.proto\x1a\x17omniflow/v1/value.proto\"\xf1\x01\n\nWorkerInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12$\n\x05roles\x18\x03 \x03(\x0b\x32\x15.omniflow.v1.RoleInfo\x12\x11\n\taddresses\x18\x04 \x03(\t\x12\x0c\n\x04host\x18\x05 \x01(\t\x12\x0b\n\x03pid\x18\x06 \x01(\r\x12\x0e\n\x06\x64\x65vice\x18\x07 \x01(\t\x12\x14\n\x0cmemory_bytes\x18\x08 \x01(\x04\x12\x0f\n\x07version\x18\x0b \x01(\t\x12\r\n\x05group\x18\x0c \x01(\t\x12\x0c\n\x04rank\x18\r \x01(\r\x12\x0c\n\x04size\x18\x0e \x01(\rJ\x04\x08\t\x10\nJ\x04\x08\n\x10\x0b\"\xaf\x01\n\x08RoleInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12(\n\x07methods\x18\x02 \x03(\x0b\x32\x17.omniflow.v1.MethodInfo\x12\x13\n\x0b\x63oncurrency\x18\x03 \x01(\r\x12\x0b\n\x03\x64oc\x18\x04 \x01(\t\x12\x1b\n\x13weights_fingerprint\x18\x05 \x01(\t\x12,\n\x0bpage_layout\x18\x06 \x01(\x0b\x32\x17.omniflow.v1.PageLayout\"\xb1\x01\n\nMethodInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x06inputs\x18\x02 \x03(\x0b\x32\x11.omniflow.v1.Port\x12\"\n\x07outputs\x18\x03 \x03(\x0b\x32\x11.omniflow.v1.Port\x12*\n\nparameters\x18\x04 \x03(\x0b\x32\x16.omniflow.v1.Parameter\x12\x15\n\rdeterministic\x18\x05 \x01(\x08\x12\x0b\n\x03\x64oc\x18\x06 \x01(\t\"_\n\tParameter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1f\n\x04type\x18\x02 \x01(\x0b\x32\x11.omniflow.v1.Type\x12#\n\x07\x64\x65\x66\x61ult\x18\x03 \x01(\x0b\x32\x12.omniflow.v1.Value\"Z\n\nPageLayout\x12\x13\n\x0bpage_tokens\x18\x01 \x01(\r\x12\x0e\n\x06layers\x18\x02 \x01(\r\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x12\n\npage_bytes\x18\x04 \x01(\x04\"\x0f\n\rStatusRequest\"\x98\x02\n\rClusterStatus\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x11\n\tuptime_ms\x18\x03 \x01(\x04\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x14\n\x0cjobs_running\x18\x05 \x01(\r\x12\x14\n\x0cjobs_waiting\x18\x06 \x01(\r\x12\x16\n\x0ejobs_succeeded\x18\x07 \x01(\x04\x12\x13\n\x0bjobs_failed\x18\x08 \x01(\x04\x12\x1a\n\x12registry_reachable\x18\t \x01(\x08\x12*\n\x07workers\x18\n \x03(\x0b\x32\x19.omniflow.v1.WorkerStatus\x12\x0e\n\x06policy\x18\x0b \x01(\t\x12\x13\n\x0bqueue_limit\x18\x0c \x01(\r\"\xf6\x01\n\x0cWorkerStatus\x12%\n\x04info\x18\x01 \x01(\x0b\x32\x17.omniflow.v1.WorkerInfo\x12.\n\x05state\x18\x02 \x01(\x0e\x32\x1f.omniflow.v1.WorkerStatus.State\x12\x13\n\x0boutstanding\x18\x03 \x01(\r\x12\x11\n\tcompleted\x18\x04 \x01(\x04\x12\x14\n\x0c\x63onnected_ms\x18\x05 \x01(\x04\"Q\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0e\n\nCONNECTING\x10\x01\x12\t\n\x05READY\x10\x02\x12\x0c\n\x08\x44RAINING\x10\x03\x12\x08\n\x04LOST\x10\x04\"\x14\n\x12ListWorkersRequest\"A\n\x13ListWorkersResponse\x12*\n\x07workers\x18\x01 \x03(\x0b\x32\x19.omniflow.v1.WorkerStatus\"\x12\n\x10ListRolesRequest\"9\n\x11ListRolesResponse\x12$\n\x05roles\x18\x01 \x03(\x0b\x32\x15.omniflow.v1.RoleInfo\"1\n\x10ListFlowsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x0c\"5\n\x11ListFlowsResponse\x12 \n\x05\x66lows\x18\x01 \x03(\x0b\x32\x11.omniflow.v1.Flow\"6\n\x13RegisterFlowRequest\x12\x1f\n\x04\x66low\x18\x01 \x01(\x0b\x32\x11.omniflow.v1.Flow\"8\n\x14RegisterFlowResponse\x12\x0f\n\x07version\x18\x01 \x01(\x0c\x12\x0f\n\x07\x65xisted\x18\x02 \x01(\x08\"%\n\x15UnregisterFlowRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"*\n\x16UnregisterFlowResponse\x12\x10\n\x08versions\x18\x01 \x01(\r\"2\n\x0c\x44rainRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x12\n\ntimeout_ms\x18\x02 \x01(\x04\"$\n\rDrainResponse\x12\x13\n\x0boutstanding\x18\x01 \x01(\r2\xac\x04\n\x0e\x43lusterService\x12@\n\x06Status\x12\x1a.omniflow.v1.StatusRequest\x1a\x1a.omniflow.v1.ClusterStatus\x12P\n\x0bListWorkers\x12\x1f.omniflow.v1.ListWorkersRequest\x1a .omniflow.v1.ListWorkersResponse\x12J\n\tListRoles\x12\x1d.omniflow.v1.ListRolesRequest\x1a\x1e.omniflow.v1.ListRolesResponse\x12J\n\tListFlows\x12\x1d.omniflow.v1.ListFlowsRequest\x1a\x1e.omniflow.v1.ListFlowsResponse\x12S\n\x0cRegisterFlow\x12 .omniflow.v1.RegisterFlowRequest\x1a!.omniflow.v1.RegisterFlowResponse\x12Y\n\x0eUnregisterFlow\x12\".omniflow.v1.UnregisterFlowRequest\x1a#.omniflow.v1.UnregisterFlowResponse\x12>\n\x05\x44rain\x12\x19.omniflow.v1.DrainRequest\x1a\x1a.omniflow.v1.DrainResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19omniflow/v1/cluster.proto\x12\x0bomniflow.v1\x1a\x16omniflow/v1/flow.proto\x1a\x17omniflow/v1/value.proto\"\xf1\x01\n\nWorkerInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12$\n\x05roles\x18\x03 \x03(\x0b\x32\x15.omniflow.v1.RoleInfo\x12\x11\n\taddresses\x18\x04 \x03(\t\x12\x0c\n\x04host\x18\x05 \x01(\t\x12\x0b\n\x03pid\x18\x06 \x01(\r\x12\x0e\n\x06\x64\x65vice\x18\x07 \x01(\t\x12\x14\n\x0cmemory_bytes\x18\x08 \x01(\x04\x12\x0f\n\x07version\x18\x0b \x01(\t\x12\r\n\x05group\x18\x0c \x01(\t\x12\x0c\n\x04rank\x18\r \x01(\r\x12\x0c\n\x04size\x18\x0e \x01(\rJ\x04\x08\t\x10\nJ\x04\x08\n\x10\x0b\"\xaf\x01\n\x08RoleInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12(\n\x07methods\x18\x02 \x03(\x0b\x32\x17.omniflow.v1.MethodInfo\x12\x13\n\x0b\x63oncurrency\x18\x03 \x01(\r\x12\x0b\n\x03\x64oc\x18\x04 \x01(\t\x12\x1b\n\x13weights_fingerprint\x18\x05 \x01(\t\x12,\n\x0bpage_layout\x18\x06 \x01(\x0b\x32\x17.omniflow.v1.PageLayout\"\xb1\x01\n\nMethodInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x06inputs\x18\x02 \x03(\x0b\x32\x11.omniflow.v1.Port\x12\"\n\x07outputs\x18\x03 \x03(\x0b\x32\x11.omniflow.v1.Port\x12*\n\nparameters\x18\x04 \x03(\x0b\x32\x16.omniflow.v1.Parameter\x12\x15\n\rdeterministic\x18\x05 \x01(\x08\x12\x0b\n\x03\x64oc\x18\x06 \x01(\t\"_\n\tParameter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1f\n\x04type\x18\x02 \x01(\x0b\x32\x11.omniflow.v1.Type\x12#\n\x07\x64\x65\x66\x61ult\x18\x03 \x01(\x0b\x32\x12.omniflow.v1.Value\"Z\n\nPageLayout\x12\x13\n\x0bpage_tokens\x18\x01 \x01(\r\x12\x0e\n\x06layers\x18\x02 \x01(\r\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x12\n\npage_bytes\x18\x04 \x01(\x04\"\x0f\n\rStatusRequest\"\xc5\x02\n\rClusterStatus\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x11\n\tuptime_ms\x18\x03 \x01(\x04\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x14\n\x0cjobs_running\x18\x05 \x01(\r\x12\x14\n\x0cjobs_waiting\x18\x06 \x01(\r\x12\x16\n\x0ejobs_succeeded\x18\x07 \x01(\x04\x12\x13\n\x0bjobs_failed\x18\x08 \x01(\x04\x12\x1a\n\x12registry_reachable\x18\t \x01(\x08\x12*\n\x07workers\x18\n \x03(\x0b\x32\x19.omniflow.v1.WorkerStatus\x12\x0e\n\x06policy\x18\x0b \x01(\t\x12\x13\n\x0bqueue_limit\x18\x0c \x01(\r\x12+\n\x07standby\x18\r \x01(\x0b\x32\x1a.omniflow.v1.StandbyStatus\"\xb3\x01\n\rStandbyStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x05state\x18\x02 \x01(\x0e\x32 .omniflow.v1.StandbyStatus.State\x12\x0e\n\x06\x62\x65hind\x18\x03 \x01(\x04\"S\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x08\n\x04\x41WAY\x10\x01\x12\x0f\n\x0b\x43\x41TCHING_UP\x10\x02\x12\x0b\n\x07IN_SYNC\x10\x03\x12\x0b\n\x07LEAVING\x10\x04\"\xf6\x01\n\x0cWorkerStatus\x12%\n\x04info\x18\x01 \x01(\x0b\x32\x17.omniflow.v1.WorkerInfo\x12.\n\x05state\x18\x02 \x01(\x0e\x32\x1f.omniflow.v1.WorkerStatus.State\x12\x13\n\x0boutstanding\x18\x03 \x01(\r\x12\x11\n\tcompleted\x18\x04 \x01(\x04\x12\x14\n\x0c\x63onnected_ms\x18\x05 \x01(\x04\"Q\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0e\n\nCONNECTING\x10\x01\x12\t\n\x05READY\x10\x02\x12\x0c\n\x08\x44RAINING\x10\x03\x12\x08\n\x04LOST\x10\x04\"\x14\n\x12ListWorkersRequest\"A\n\x13ListWorkersResponse\x12*\n\x07workers\x18\x01 \x03(\x0b\x32\x19.omniflow.v1.WorkerStatus\"\x12\n\x10ListRolesRequest\"9\n\x11ListRolesResponse\x12$\n\x05roles\x18\x01 \x03(\x0b\x32\x15.omniflow.v1.RoleInfo\"1\n\x10ListFlowsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x0c\"5\n\x11ListFlowsResponse\x12 \n\x05\x66lows\x18\x01 \x03(\x0b\x32\x11.omniflow.v1.Flow\"6\n\x13RegisterFlowRequest\x12\x1f\n\x04\x66low\x18\x01 \x01(\x0b\x32\x11.omniflow.v1.Flow\"8\n\x14RegisterFlowResponse\x12\x0f\n\x07version\x18\x01 \x01(\x0c\x12\x0f\n\x07\x65xisted\x18\x02 \x01(\x08\"%\n\x15UnregisterFlowRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"*\n\x16UnregisterFlowResponse\x12\x10\n\x08versions\x18\x01 \x01(\r\"2\n\x0c\x44rainRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x12\n\ntimeout_ms\x18\x02 \x01(\x04\"$\n\rDrainResponse\x12\x13\n\x0boutstanding\x18\x01 \x01(\r2\xac\x04\n\x0e\x43lusterService\x12@\n\x06Status\x12\x1a.omniflow.v1.StatusRequest\x1a\x1a.omniflow.v1.ClusterStatus\x12P\n\x0bListWorkers\x12\x1f.omniflow.v1.ListWorkersRequest\x1a .omniflow.v1.ListWorkersResponse\x12J\n\tListRoles\x12\x1d.omniflow.v1.ListRolesRequest\x1a\x1e.omniflow.v1.ListRolesResponse\x12J\n\tListFlows\x12\x1d.omniflow.v1.ListFlowsRequest\x1a\x1e.omniflow.v1.ListFlowsResponse\x12S\n\x0cRegisterFlow\x12 .omniflow.v1.RegisterFlowRequest\x1a!.omniflow.v1.RegisterFlowResponse\x12Y\n\x0eUnregisterFlow\x12\".omniflow.v1.UnregisterFlowRequest\x1a#.omniflow.v1.UnregisterFlowResponse\x12>\n\x05\x44rain\x12\x19.omniflow.v1.DrainRequest\x1a\x1a.omniflow.v1.DrainResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -46,35 +46,39 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STATUSREQUEST']._serialized_start=882
   _globals['_STATUSREQUEST']._serialized_end=897
   _globals['_CLUSTERSTATUS']._serialized_start=900
-  _globals['_CLUSTERSTATUS']._serialized_end=1180
-  _globals['_WORKERSTATUS']._serialized_start=1183
-  _globals['_WORKERSTATUS']._serialized_end=1429
-  _globals['_WORKERSTATUS_STATE']._serialized_start=1348
-  _globals['_WORKERSTATUS_STATE']._serialized_end=1429
-  _globals['_LISTWORKERSREQUEST']._serialized_start=1431
-  _globals['_LISTWORKERSREQUEST']._serialized_end=1451
-  _globals['_LISTWORKERSRESPONSE']._serialized_start=1453
-  _globals['_LISTWORKERSRESPONSE']._serialized_end=1518
-  _globals['_LISTROLESREQUEST']._serialized_start=1520
-  _globals['_LISTROLESREQUEST']._serialized_end=1538
-  _globals['_LISTROLESRESPONSE']._serialized_start=1540
-  _globals['_LISTROLESRESPONSE']._serialized_end=1597
-  _globals['_LISTFLOWSREQUEST']._serialized_start=1599
-  _globals['_LISTFLOWSREQUEST']._serialized_end=1648
-  _globals['_LISTFLOWSRESPONSE']._serialized_start=1650
-  _globals['_LISTFLOWSRESPONSE']._serialized_end=1703
-  _globals['_REGISTERFLOWREQUEST']._serialized_start=1705
-  _globals['_REGISTERFLOWREQUEST']._serialized_end=1759
-  _globals['_REGISTERFLOWRESPONSE']._serialized_start=1761
-  _globals['_REGISTERFLOWRESPONSE']._serialized_end=1817
-  _globals['_UNREGISTERFLOWREQUEST']._serialized_start=1819
-  _globals['_UNREGISTERFLOWREQUEST']._serialized_end=1856
-  _globals['_UNREGISTERFLOWRESPONSE']._serialized_start=1858
-  _globals['_UNREGISTERFLOWRESPONSE']._serialized_end=1900
-  _globals['_DRAINREQUEST']._serialized_start=1902
-  _globals['_DRAINREQUEST']._serialized_end=1952
-  _globals['_DRAINRESPONSE']._serialized_start=1954
-  _globals['_DRAINRESPONSE']._serialized_end=1990
-  _globals['_CLUSTERSERVICE']._serialized_start=1993
-  _globals['_CLUSTERSERVICE']._serialized_end=2549
+  _globals['_CLUSTERSTATUS']._serialized_end=1225
+  _globals['_STANDBYSTATUS']._serialized_start=1228
+  _globals['_STANDBYSTATUS']._serialized_end=1407
+  _globals['_STANDBYSTATUS_STATE']._serialized_start=1324
+  _globals['_STANDBYSTATUS_STATE']._serialized_end=1407
+  _globals['_WORKERSTATUS']._serialized_start=1410
+  _globals['_WORKERSTATUS']._serialized_end=1656
+  _globals['_WORKERSTATUS_STATE']._serialized_start=1575
+  _globals['_WORKERSTATUS_STATE']._serialized_end=1656
+  _globals['_LISTWORKERSREQUEST']._serialized_start=1658
+  _globals['_LISTWORKERSREQUEST']._serialized_end=1678
+  _globals['_LISTWORKERSRESPONSE']._serialized_start=1680
+  _globals['_LISTWORKERSRESPONSE']._serialized_end=1745
+  _globals['_LISTROLESREQUEST']._serialized_start=1747
+  _globals['_LISTROLESREQUEST']._serialized_end=1765
+  _globals['_LISTROLESRESPONSE']._serialized_start=1767
+  _globals['_LISTROLESRESPONSE']._serialized_end=1824
+  _globals['_LISTFLOWSREQUEST']._serialized_start=1826
+  _globals['_LISTFLOWSREQUEST']._serialized_end=1875
+  _globals['_LISTFLOWSRESPONSE']._serialized_start=1877
+  _globals['_LISTFLOWSRESPONSE']._serialized_end=1930
+  _globals['_REGISTERFLOWREQUEST']._serialized_start=1932
+  _globals['_REGISTERFLOWREQUEST']._serialized_end=1986
+  _globals['_REGISTERFLOWRESPONSE']._serialized_start=1988
+  _globals['_REGISTERFLOWRESPONSE']._serialized_end=2044
+  _globals['_UNREGISTERFLOWREQUEST']._serialized_start=2046
+  _globals['_UNREGISTERFLOWREQUEST']._serialized_end=2083
+  _globals['_UNREGISTERFLOWRESPONSE']._serialized_start=2085
+  _globals['_UNREGISTERFLOWRESPONSE']._serialized_end=2127
+  _globals['_DRAINREQUEST']._serialized_start=2129
+  _globals['_DRAINREQUEST']._serialized_end=2179
+  _globals['_DRAINRESPONSE']._serialized_start=2181
+  _globals['_DRAINRESPONSE']._serialized_end=2217
+  _globals['_CLUSTERSERVICE']._serialized_start=2220
+  _globals['_CLUSTERSERVICE']._serialized_end=2776
 # @@protoc_insertion_point(module_scope)

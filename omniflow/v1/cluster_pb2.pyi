@@ -248,6 +248,7 @@ class ClusterStatus(_message.Message):
     WORKERS_FIELD_NUMBER: _builtins.int
     POLICY_FIELD_NUMBER: _builtins.int
     QUEUE_LIMIT_FIELD_NUMBER: _builtins.int
+    STANDBY_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     term: _builtins.int
     uptime_ms: _builtins.int
@@ -262,6 +263,10 @@ class ClusterStatus(_message.Message):
     queue_limit: _builtins.int
     @_builtins.property
     def workers(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkerStatus]: ...
+    @_builtins.property
+    def standby(self) -> Global___StandbyStatus:
+        """Of the scheduler that does not lead; absent where the configuration has none."""
+
     def __init__(
         self,
         *,
@@ -277,14 +282,69 @@ class ClusterStatus(_message.Message):
         workers: _abc.Iterable[Global___WorkerStatus] | None = ...,
         policy: _builtins.str = ...,
         queue_limit: _builtins.int = ...,
+        standby: Global___StandbyStatus | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["standby", b"standby"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "jobs_failed", b"jobs_failed", "jobs_running", b"jobs_running", "jobs_succeeded", b"jobs_succeeded", "jobs_waiting", b"jobs_waiting", "policy", b"policy", "queue_limit", b"queue_limit", "registry_reachable", b"registry_reachable", "term", b"term", "uptime_ms", b"uptime_ms", "version", b"version", "workers", b"workers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "jobs_failed", b"jobs_failed", "jobs_running", b"jobs_running", "jobs_succeeded", b"jobs_succeeded", "jobs_waiting", b"jobs_waiting", "policy", b"policy", "queue_limit", b"queue_limit", "registry_reachable", b"registry_reachable", "standby", b"standby", "term", b"term", "uptime_ms", b"uptime_ms", "version", b"version", "workers", b"workers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ClusterStatus: _TypeAlias = ClusterStatus  # noqa: Y015
+
+@_typing.final
+class StandbyStatus(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _State:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[StandbyStatus._State.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        STATE_UNSPECIFIED: StandbyStatus._State.ValueType  # 0
+        AWAY: StandbyStatus._State.ValueType  # 1
+        """nobody follows the journal: the leader is alone"""
+        CATCHING_UP: StandbyStatus._State.ValueType  # 2
+        """it follows, and could not take over yet"""
+        IN_SYNC: StandbyStatus._State.ValueType  # 3
+        """it has all that clients were told, and takes over when the leader dies"""
+        LEAVING: StandbyStatus._State.ValueType  # 4
+        """it does not answer, and etcd has not said yet that it is out"""
+
+    class State(_State, metaclass=_StateEnumTypeWrapper): ...
+    STATE_UNSPECIFIED: StandbyStatus.State.ValueType  # 0
+    AWAY: StandbyStatus.State.ValueType  # 1
+    """nobody follows the journal: the leader is alone"""
+    CATCHING_UP: StandbyStatus.State.ValueType  # 2
+    """it follows, and could not take over yet"""
+    IN_SYNC: StandbyStatus.State.ValueType  # 3
+    """it has all that clients were told, and takes over when the leader dies"""
+    LEAVING: StandbyStatus.State.ValueType  # 4
+    """it does not answer, and etcd has not said yet that it is out"""
+
+    NAME_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    BEHIND_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """of the process that follows, or last did"""
+    state: Global___StandbyStatus.State.ValueType
+    behind: _builtins.int
+    """journal entries that it has not written yet"""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        state: Global___StandbyStatus.State.ValueType = ...,
+        behind: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["behind", b"behind", "name", b"name", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StandbyStatus: _TypeAlias = StandbyStatus  # noqa: Y015
 
 @_typing.final
 class WorkerStatus(_message.Message):

@@ -611,7 +611,7 @@ class NodeOptions(_message.Message):
     deterministic: _builtins.bool
     """same inputs and seed, same frames"""
     resumable: _builtins.bool
-    """its frames carry opaque resume state (rule 12)"""
+    """frames of its one output, a stream, carry opaque resume state (rule 12)"""
     deadline_share: _builtins.float
     """of the job's deadline, for each activation: > 0, <= 1; 0: no limit of its own"""
     @_builtins.property

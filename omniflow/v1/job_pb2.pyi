@@ -378,7 +378,9 @@ class NodeProgress(_message.Message):
         FAILED: NodeProgress._State.ValueType  # 5
         """this attempt"""
         LOST: NodeProgress._State.ValueType  # 6
-        """its worker died; another attempt follows, or the job ends"""
+        """its worker died, or it had read what was lost; another attempt follows, or the job ends"""
+        STOPPED: NodeProgress._State.ValueType  # 7
+        """nobody needs more of it, as when its loop was over; or it could never run (then it was never QUEUED)"""
 
     class State(_State, metaclass=_StateEnumTypeWrapper): ...
     STATE_UNSPECIFIED: NodeProgress.State.ValueType  # 0
@@ -390,7 +392,9 @@ class NodeProgress(_message.Message):
     FAILED: NodeProgress.State.ValueType  # 5
     """this attempt"""
     LOST: NodeProgress.State.ValueType  # 6
-    """its worker died; another attempt follows, or the job ends"""
+    """its worker died, or it had read what was lost; another attempt follows, or the job ends"""
+    STOPPED: NodeProgress.State.ValueType  # 7
+    """nobody needs more of it, as when its loop was over; or it could never run (then it was never QUEUED)"""
 
     @_typing.final
     class FeaturesEntry(_message.Message):

@@ -264,6 +264,8 @@ class BindJob(_message.Message):
     TENANT_FIELD_NUMBER: _builtins.int
     BINDS_FIELD_NUMBER: _builtins.int
     PARAMETERS_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    DELIVERED_FIELD_NUMBER: _builtins.int
     term: _builtins.int
     job: _builtins.int
     flow: _builtins.int
@@ -274,11 +276,17 @@ class BindJob(_message.Message):
     """to the deadline (rule 16)"""
     seed: _builtins.int
     tenant: _builtins.str
+    priority: _builtins.int
+    """the job's class: a higher one goes first; jobs of one class are served in turn"""
     @_builtins.property
     def binds(self) -> _containers.RepeatedCompositeFieldContainer[Global___Bind]: ...
     @_builtins.property
     def parameters(self) -> _containers.MessageMap[_builtins.str, _value_pb2.Value]:
         """"node.parameter" overrides"""
+
+    @_builtins.property
+    def delivered(self) -> _containers.RepeatedCompositeFieldContainer[Global___Delivered]:
+        """Of resumable nodes among `binds` that this worker is to run: what earlier attempts had delivered."""
 
     def __init__(
         self,
@@ -292,10 +300,12 @@ class BindJob(_message.Message):
         tenant: _builtins.str = ...,
         binds: _abc.Iterable[Global___Bind] | None = ...,
         parameters: _abc.Mapping[_builtins.str, _value_pb2.Value] | None = ...,
+        priority: _builtins.int = ...,
+        delivered: _abc.Iterable[Global___Delivered] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["binds", b"binds", "flow", b"flow", "job", b"job", "order", b"order", "parameters", b"parameters", "remaining_ms", b"remaining_ms", "seed", b"seed", "tenant", b"tenant", "term", b"term"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binds", b"binds", "delivered", b"delivered", "flow", b"flow", "job", b"job", "order", b"order", "parameters", b"parameters", "priority", b"priority", "remaining_ms", b"remaining_ms", "seed", b"seed", "tenant", b"tenant", "term", b"term"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -332,6 +342,109 @@ class Bind(_message.Message):
 Global___Bind: _TypeAlias = Bind  # noqa: Y015
 
 @_typing.final
+class Delivered(_message.Message):
+    """What the attempts of a resumable node have delivered, as far as one place holds it (rule 12)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    FRAMES_FIELD_NUMBER: _builtins.int
+    ENDED_FIELD_NUMBER: _builtins.int
+    node: _builtins.int
+    ended: _builtins.bool
+    """END came after them"""
+    @_builtins.property
+    def key(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """of the bind"""
+
+    @_builtins.property
+    def frames(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """from sequence number 0: serialized Values with their state"""
+
+    def __init__(
+        self,
+        *,
+        node: _builtins.int = ...,
+        key: _abc.Iterable[_builtins.int] | None = ...,
+        frames: _abc.Iterable[_builtins.bytes] | None = ...,
+        ended: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "frames", b"frames", "key", b"key", "node", b"node"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Delivered: _TypeAlias = Delivered  # noqa: Y015
+
+@_typing.final
+class DeliveredWanted(_message.Message):
+    """Scheduler to a place that reads from a resumable node whose worker is lost. What attempts before `epoch` have sent is
+    dropped there from now on, and a DeliveredReport answers.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TERM_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
+    NODE_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    term: _builtins.int
+    job: _builtins.int
+    node: _builtins.int
+    epoch: _builtins.int
+    """of the attempt to come"""
+    @_builtins.property
+    def key(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """of the bind"""
+
+    def __init__(
+        self,
+        *,
+        term: _builtins.int = ...,
+        job: _builtins.int = ...,
+        node: _builtins.int = ...,
+        key: _abc.Iterable[_builtins.int] | None = ...,
+        epoch: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "job", b"job", "key", b"key", "node", b"node", "term", b"term"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeliveredWanted: _TypeAlias = DeliveredWanted  # noqa: Y015
+
+@_typing.final
+class DeliveredReport(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    DELIVERED_FIELD_NUMBER: _builtins.int
+    job: _builtins.int
+    epoch: _builtins.int
+    """as it was asked"""
+    @_builtins.property
+    def delivered(self) -> Global___Delivered: ...
+    def __init__(
+        self,
+        *,
+        job: _builtins.int = ...,
+        epoch: _builtins.int = ...,
+        delivered: Global___Delivered | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delivered", b"delivered"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delivered", b"delivered", "epoch", b"epoch", "job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeliveredReport: _TypeAlias = DeliveredReport  # noqa: Y015
+
+@_typing.final
 class ReleaseJobs(_message.Message):
     """Scheduler to worker: the job is over; stop what runs, forget its frames."""
 
@@ -361,6 +474,65 @@ class ReleaseJobs(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReleaseJobs: _TypeAlias = ReleaseJobs  # noqa: Y015
+
+@_typing.final
+class Recall(_message.Message):
+    """Scheduler to worker: these binds would be better off elsewhere. What no engine has taken is given back (`Moved`); of the
+    rest nothing is said.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TERM_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
+    BINDS_FIELD_NUMBER: _builtins.int
+    term: _builtins.int
+    job: _builtins.int
+    @_builtins.property
+    def binds(self) -> _containers.RepeatedCompositeFieldContainer[Global___Bind]:
+        """of this worker"""
+
+    def __init__(
+        self,
+        *,
+        term: _builtins.int = ...,
+        job: _builtins.int = ...,
+        binds: _abc.Iterable[Global___Bind] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binds", b"binds", "job", b"job", "term", b"term"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Recall: _TypeAlias = Recall  # noqa: Y015
+
+@_typing.final
+class Moved(_message.Message):
+    """Worker to scheduler: these will not run here; they are to be bound anew (rule 15)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    BINDS_FIELD_NUMBER: _builtins.int
+    job: _builtins.int
+    @_builtins.property
+    def binds(self) -> _containers.RepeatedCompositeFieldContainer[Global___Bind]:
+        """`worker` says nothing"""
+
+    def __init__(
+        self,
+        *,
+        job: _builtins.int = ...,
+        binds: _abc.Iterable[Global___Bind] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binds", b"binds", "job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Moved: _TypeAlias = Moved  # noqa: Y015
 
 @_typing.final
 class Drain(_message.Message):
@@ -774,15 +946,21 @@ class Credit(_message.Message):
     BYTES_FIELD_NUMBER: _builtins.int
     TERM_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
+    HOLDS_FIELD_NUMBER: _builtins.int
+    AGAIN_FIELD_NUMBER: _builtins.int
     job: _builtins.int
     edge: _builtins.int
     frames: _builtins.int
+    """so many may come; what is beyond stays with the producer"""
     bytes: _builtins.int
-    """both all ones: as much as the producer can keep"""
     term: _builtins.int
     """only from the scheduler"""
     epoch: _builtins.int
     """of the consumer"""
+    holds: _builtins.bool
+    """the reader is behind: the producer is to make no more than that, either"""
+    again: _builtins.bool
+    """this attempt of the reader has had nothing: everything goes again"""
     @_builtins.property
     def key(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
@@ -795,10 +973,12 @@ class Credit(_message.Message):
         bytes: _builtins.int = ...,
         term: _builtins.int = ...,
         epoch: _builtins.int = ...,
+        holds: _builtins.bool = ...,
+        again: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "edge", b"edge", "epoch", b"epoch", "frames", b"frames", "job", b"job", "key", b"key", "term", b"term"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["again", b"again", "bytes", b"bytes", "edge", b"edge", "epoch", b"epoch", "frames", b"frames", "holds", b"holds", "job", b"job", "key", b"key", "term", b"term"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

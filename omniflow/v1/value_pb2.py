@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17omniflow/v1/value.proto\x12\x0bomniflow.v1\"\xbb\x02\n\x05Value\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12#\n\x05image\x18\x02 \x01(\x0b\x32\x12.omniflow.v1.ImageH\x00\x12#\n\x05\x61udio\x18\x03 \x01(\x0b\x32\x12.omniflow.v1.AudioH\x00\x12#\n\x05video\x18\x04 \x01(\x0b\x32\x12.omniflow.v1.VideoH\x00\x12%\n\x06tensor\x18\x05 \x01(\x0b\x32\x13.omniflow.v1.TensorH\x00\x12%\n\x06record\x18\x06 \x01(\x0b\x32\x13.omniflow.v1.RecordH\x00\x12!\n\x04list\x18\x07 \x01(\x0b\x32\x11.omniflow.v1.ListH\x00\x12\x11\n\x07\x62oolean\x18\x08 \x01(\x08H\x00\x12\x11\n\x07integer\x18\t \x01(\x03H\x00\x12\x0e\n\x04real\x18\n \x01(\x01H\x00\x42\x06\n\x04kindJ\x04\x08\x0b\x10\x14\"D\n\x05Image\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0e\n\x06\x66ormat\x18\x02 \x01(\t\x12\r\n\x05width\x18\x03 \x01(\r\x12\x0e\n\x06height\x18\x04 \x01(\r\"\xab\x01\n\x05\x41udio\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12-\n\x08\x65ncoding\x18\x02 \x01(\x0e\x32\x1b.omniflow.v1.Audio.Encoding\x12\x13\n\x0bsample_rate\x18\x03 \x01(\r\x12\x10\n\x08\x63hannels\x18\x04 \x01(\r\">\n\x08\x45ncoding\x12\x18\n\x14\x45NCODING_UNSPECIFIED\x10\x00\x12\x0b\n\x07PCM_S16\x10\x01\x12\x0b\n\x07PCM_F32\x10\x02\"%\n\x05Video\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0e\n\x06\x66ormat\x18\x02 \x01(\t\"4\n\x06Tensor\x12\r\n\x05\x64type\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"\x8a\x01\n\x06Record\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x06\x66ields\x18\x02 \x03(\x0b\x32\x1f.omniflow.v1.Record.FieldsEntry\x1a\x41\n\x0b\x46ieldsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.omniflow.v1.Value:\x02\x38\x01\")\n\x04List\x12!\n\x05items\x18\x01 \x03(\x0b\x32\x12.omniflow.v1.Value\"\x9e\x01\n\x04Type\x12\x1f\n\x04kind\x18\x01 \x01(\x0e\x32\x11.omniflow.v1.Kind\x12\x0e\n\x06stream\x18\x02 \x01(\x08\x12\x10\n\x08optional\x18\x03 \x01(\x08\x12\x0e\n\x06record\x18\x04 \x01(\t\x12\"\n\x06\x66ields\x18\x05 \x03(\x0b\x32\x12.omniflow.v1.Field\x12\x1f\n\x04item\x18\x06 \x01(\x0b\x32\x11.omniflow.v1.Type\"6\n\x05\x46ield\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1f\n\x04type\x18\x02 \x01(\x0b\x32\x11.omniflow.v1.Type*\xbf\x01\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\r\n\tKIND_TEXT\x10\x01\x12\x0e\n\nKIND_IMAGE\x10\x02\x12\x0e\n\nKIND_AUDIO\x10\x03\x12\x0e\n\nKIND_VIDEO\x10\x04\x12\x0f\n\x0bKIND_TENSOR\x10\x05\x12\x0f\n\x0bKIND_RECORD\x10\x06\x12\r\n\tKIND_LIST\x10\x07\x12\x10\n\x0cKIND_BOOLEAN\x10\x08\x12\x10\n\x0cKIND_INTEGER\x10\t\x12\r\n\tKIND_REAL\x10\nb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17omniflow/v1/value.proto\x12\x0bomniflow.v1\"\xc1\x02\n\x05Value\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12#\n\x05image\x18\x02 \x01(\x0b\x32\x12.omniflow.v1.ImageH\x00\x12#\n\x05\x61udio\x18\x03 \x01(\x0b\x32\x12.omniflow.v1.AudioH\x00\x12#\n\x05video\x18\x04 \x01(\x0b\x32\x12.omniflow.v1.VideoH\x00\x12%\n\x06tensor\x18\x05 \x01(\x0b\x32\x13.omniflow.v1.TensorH\x00\x12%\n\x06record\x18\x06 \x01(\x0b\x32\x13.omniflow.v1.RecordH\x00\x12!\n\x04list\x18\x07 \x01(\x0b\x32\x11.omniflow.v1.ListH\x00\x12\x11\n\x07\x62oolean\x18\x08 \x01(\x08H\x00\x12\x11\n\x07integer\x18\t \x01(\x03H\x00\x12\x0e\n\x04real\x18\n \x01(\x01H\x00\x42\x06\n\x04kindJ\x04\x08\x0b\x10\x14J\x04\x08\x14\x10\x15\"\x1b\n\nFrameState\x12\r\n\x05state\x18\x14 \x01(\x0c\"D\n\x05Image\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0e\n\x06\x66ormat\x18\x02 \x01(\t\x12\r\n\x05width\x18\x03 \x01(\r\x12\x0e\n\x06height\x18\x04 \x01(\r\"\xab\x01\n\x05\x41udio\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12-\n\x08\x65ncoding\x18\x02 \x01(\x0e\x32\x1b.omniflow.v1.Audio.Encoding\x12\x13\n\x0bsample_rate\x18\x03 \x01(\r\x12\x10\n\x08\x63hannels\x18\x04 \x01(\r\">\n\x08\x45ncoding\x12\x18\n\x14\x45NCODING_UNSPECIFIED\x10\x00\x12\x0b\n\x07PCM_S16\x10\x01\x12\x0b\n\x07PCM_F32\x10\x02\"%\n\x05Video\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0e\n\x06\x66ormat\x18\x02 \x01(\t\"4\n\x06Tensor\x12\r\n\x05\x64type\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"\x8a\x01\n\x06Record\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x06\x66ields\x18\x02 \x03(\x0b\x32\x1f.omniflow.v1.Record.FieldsEntry\x1a\x41\n\x0b\x46ieldsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.omniflow.v1.Value:\x02\x38\x01\")\n\x04List\x12!\n\x05items\x18\x01 \x03(\x0b\x32\x12.omniflow.v1.Value\"\x9e\x01\n\x04Type\x12\x1f\n\x04kind\x18\x01 \x01(\x0e\x32\x11.omniflow.v1.Kind\x12\x0e\n\x06stream\x18\x02 \x01(\x08\x12\x10\n\x08optional\x18\x03 \x01(\x08\x12\x0e\n\x06record\x18\x04 \x01(\t\x12\"\n\x06\x66ields\x18\x05 \x03(\x0b\x32\x12.omniflow.v1.Field\x12\x1f\n\x04item\x18\x06 \x01(\x0b\x32\x11.omniflow.v1.Type\"6\n\x05\x46ield\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1f\n\x04type\x18\x02 \x01(\x0b\x32\x11.omniflow.v1.Type*\xbf\x01\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\r\n\tKIND_TEXT\x10\x01\x12\x0e\n\nKIND_IMAGE\x10\x02\x12\x0e\n\nKIND_AUDIO\x10\x03\x12\x0e\n\nKIND_VIDEO\x10\x04\x12\x0f\n\x0bKIND_TENSOR\x10\x05\x12\x0f\n\x0bKIND_RECORD\x10\x06\x12\r\n\tKIND_LIST\x10\x07\x12\x10\n\x0cKIND_BOOLEAN\x10\x08\x12\x10\n\x0cKIND_INTEGER\x10\t\x12\r\n\tKIND_REAL\x10\nb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,28 +33,30 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_RECORD_FIELDSENTRY']._loaded_options = None
   _globals['_RECORD_FIELDSENTRY']._serialized_options = b'8\001'
-  _globals['_KIND']._serialized_start=1097
-  _globals['_KIND']._serialized_end=1288
+  _globals['_KIND']._serialized_start=1132
+  _globals['_KIND']._serialized_end=1323
   _globals['_VALUE']._serialized_start=41
-  _globals['_VALUE']._serialized_end=356
-  _globals['_IMAGE']._serialized_start=358
-  _globals['_IMAGE']._serialized_end=426
-  _globals['_AUDIO']._serialized_start=429
-  _globals['_AUDIO']._serialized_end=600
-  _globals['_AUDIO_ENCODING']._serialized_start=538
-  _globals['_AUDIO_ENCODING']._serialized_end=600
-  _globals['_VIDEO']._serialized_start=602
-  _globals['_VIDEO']._serialized_end=639
-  _globals['_TENSOR']._serialized_start=641
-  _globals['_TENSOR']._serialized_end=693
-  _globals['_RECORD']._serialized_start=696
-  _globals['_RECORD']._serialized_end=834
-  _globals['_RECORD_FIELDSENTRY']._serialized_start=769
-  _globals['_RECORD_FIELDSENTRY']._serialized_end=834
-  _globals['_LIST']._serialized_start=836
-  _globals['_LIST']._serialized_end=877
-  _globals['_TYPE']._serialized_start=880
-  _globals['_TYPE']._serialized_end=1038
-  _globals['_FIELD']._serialized_start=1040
-  _globals['_FIELD']._serialized_end=1094
+  _globals['_VALUE']._serialized_end=362
+  _globals['_FRAMESTATE']._serialized_start=364
+  _globals['_FRAMESTATE']._serialized_end=391
+  _globals['_IMAGE']._serialized_start=393
+  _globals['_IMAGE']._serialized_end=461
+  _globals['_AUDIO']._serialized_start=464
+  _globals['_AUDIO']._serialized_end=635
+  _globals['_AUDIO_ENCODING']._serialized_start=573
+  _globals['_AUDIO_ENCODING']._serialized_end=635
+  _globals['_VIDEO']._serialized_start=637
+  _globals['_VIDEO']._serialized_end=674
+  _globals['_TENSOR']._serialized_start=676
+  _globals['_TENSOR']._serialized_end=728
+  _globals['_RECORD']._serialized_start=731
+  _globals['_RECORD']._serialized_end=869
+  _globals['_RECORD_FIELDSENTRY']._serialized_start=804
+  _globals['_RECORD_FIELDSENTRY']._serialized_end=869
+  _globals['_LIST']._serialized_start=871
+  _globals['_LIST']._serialized_end=912
+  _globals['_TYPE']._serialized_start=915
+  _globals['_TYPE']._serialized_end=1073
+  _globals['_FIELD']._serialized_start=1075
+  _globals['_FIELD']._serialized_end=1129
 # @@protoc_insertion_point(module_scope)

@@ -110,6 +110,29 @@ class Value(_message.Message):
 Global___Value: _TypeAlias = Value  # noqa: Y015
 
 @_typing.final
+class FrameState(_message.Message):
+    """Follows the Value in the payload of a frame of a resumable method: what a later attempt needs to go on after it. Places
+    that read it keep it, and no reader ever sees it (rule 12).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATE_FIELD_NUMBER: _builtins.int
+    state: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        state: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FrameState: _TypeAlias = FrameState  # noqa: Y015
+
+@_typing.final
 class Image(_message.Message):
     """An encoded picture: PNG, JPEG, WebP, … as its bytes say."""
 

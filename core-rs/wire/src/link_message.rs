@@ -129,6 +129,14 @@ link_messages! {
     Credit = 18,
     /// What a worker still holds of jobs.
     Holding = 19,
+    /// Binds that would be better off elsewhere.
+    Recall = 20,
+    /// Binds that will not run where they were.
+    Moved = 21,
+    /// What a place holds of a resumable node is asked for.
+    DeliveredWanted = 22,
+    /// What a place holds of a resumable node.
+    DeliveredReport = 23,
 }
 
 impl LinkMessage {

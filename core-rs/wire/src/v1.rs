@@ -32,6 +32,13 @@ pub mod value {
         Real(f64),
     }
 }
+/// Follows the Value in the payload of a frame of a resumable method: what a later attempt needs to go on after it. Places
+/// that read it keep it, and no reader ever sees it (rule 12).
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FrameState {
+    #[prost(bytes = "bytes", tag = "20")]
+    pub state: ::prost::bytes::Bytes,
+}
 /// An encoded picture: PNG, JPEG, WebP, … as its bytes say.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Image {
@@ -642,7 +649,7 @@ pub struct NodeOptions {
     /// same inputs and seed, same frames
     #[prost(bool, tag = "2")]
     pub deterministic: bool,
-    /// its frames carry opaque resume state (rule 12)
+    /// frames of its one output, a stream, carry opaque resume state (rule 12)
     #[prost(bool, tag = "3")]
     pub resumable: bool,
     /// of the job's deadline, for each activation: > 0, <= 1; 0: no limit of its own
@@ -911,8 +918,10 @@ pub mod node_progress {
         Done = 4,
         /// this attempt
         Failed = 5,
-        /// its worker died; another attempt follows, or the job ends
+        /// its worker died, or it had read what was lost; another attempt follows, or the job ends
         Lost = 6,
+        /// nobody needs more of it, as when its loop was over; or it could never run (then it was never QUEUED)
+        Stopped = 7,
     }
     impl State {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -928,6 +937,7 @@ pub mod node_progress {
                 Self::Done => "DONE",
                 Self::Failed => "FAILED",
                 Self::Lost => "LOST",
+                Self::Stopped => "STOPPED",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -940,6 +950,7 @@ pub mod node_progress {
                 "DONE" => Some(Self::Done),
                 "FAILED" => Some(Self::Failed),
                 "LOST" => Some(Self::Lost),
+                "STOPPED" => Some(Self::Stopped),
                 _ => None,
             }
         }
@@ -1303,6 +1314,72 @@ pub struct ClusterStatus {
     pub policy: ::prost::alloc::string::String,
     #[prost(uint32, tag = "12")]
     pub queue_limit: u32,
+    /// Of the scheduler that does not lead; absent where the configuration has none.
+    #[prost(message, optional, tag = "13")]
+    pub standby: ::core::option::Option<StandbyStatus>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StandbyStatus {
+    /// of the process that follows, or last did
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(enumeration = "standby_status::State", tag = "2")]
+    pub state: i32,
+    /// journal entries that it has not written yet
+    #[prost(uint64, tag = "3")]
+    pub behind: u64,
+}
+/// Nested message and enum types in `StandbyStatus`.
+pub mod standby_status {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum State {
+        Unspecified = 0,
+        /// nobody follows the journal: the leader is alone
+        Away = 1,
+        /// it follows, and could not take over yet
+        CatchingUp = 2,
+        /// it has all that clients were told, and takes over when the leader dies
+        InSync = 3,
+        /// it does not answer, and etcd has not said yet that it is out
+        Leaving = 4,
+    }
+    impl State {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unspecified => "STATE_UNSPECIFIED",
+                Self::Away => "AWAY",
+                Self::CatchingUp => "CATCHING_UP",
+                Self::InSync => "IN_SYNC",
+                Self::Leaving => "LEAVING",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "STATE_UNSPECIFIED" => Some(Self::Unspecified),
+                "AWAY" => Some(Self::Away),
+                "CATCHING_UP" => Some(Self::CatchingUp),
+                "IN_SYNC" => Some(Self::InSync),
+                "LEAVING" => Some(Self::Leaving),
+                _ => None,
+            }
+        }
+    }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WorkerStatus {
@@ -1539,6 +1616,12 @@ pub struct BindJob {
         ::prost::alloc::string::String,
         Value,
     >,
+    /// the job's class: a higher one goes first; jobs of one class are served in turn
+    #[prost(int32, tag = "11")]
+    pub priority: i32,
+    /// Of resumable nodes among `binds` that this worker is to run: what earlier attempts had delivered.
+    #[prost(message, repeated, tag = "10")]
+    pub delivered: ::prost::alloc::vec::Vec<Delivered>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Bind {
@@ -1552,6 +1635,48 @@ pub struct Bind {
     #[prost(uint32, tag = "4")]
     pub epoch: u32,
 }
+/// What the attempts of a resumable node have delivered, as far as one place holds it (rule 12).
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Delivered {
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    /// of the bind
+    #[prost(uint32, repeated, tag = "2")]
+    pub key: ::prost::alloc::vec::Vec<u32>,
+    /// from sequence number 0: serialized Values with their state
+    #[prost(bytes = "bytes", repeated, tag = "3")]
+    pub frames: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    /// END came after them
+    #[prost(bool, tag = "4")]
+    pub ended: bool,
+}
+/// Scheduler to a place that reads from a resumable node whose worker is lost. What attempts before `epoch` have sent is
+/// dropped there from now on, and a DeliveredReport answers.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeliveredWanted {
+    #[prost(uint64, tag = "1")]
+    pub term: u64,
+    #[prost(uint64, tag = "2")]
+    pub job: u64,
+    #[prost(uint32, tag = "3")]
+    pub node: u32,
+    /// of the bind
+    #[prost(uint32, repeated, tag = "4")]
+    pub key: ::prost::alloc::vec::Vec<u32>,
+    /// of the attempt to come
+    #[prost(uint32, tag = "5")]
+    pub epoch: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeliveredReport {
+    #[prost(uint64, tag = "1")]
+    pub job: u64,
+    /// as it was asked
+    #[prost(uint32, tag = "2")]
+    pub epoch: u32,
+    #[prost(message, optional, tag = "3")]
+    pub delivered: ::core::option::Option<Delivered>,
+}
 /// Scheduler to worker: the job is over; stop what runs, forget its frames.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReleaseJobs {
@@ -1562,6 +1687,27 @@ pub struct ReleaseJobs {
     /// absent: it ended well
     #[prost(message, optional, tag = "3")]
     pub reason: ::core::option::Option<Error>,
+}
+/// Scheduler to worker: these binds would be better off elsewhere. What no engine has taken is given back (`Moved`); of the
+/// rest nothing is said.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Recall {
+    #[prost(uint64, tag = "1")]
+    pub term: u64,
+    #[prost(uint64, tag = "2")]
+    pub job: u64,
+    /// of this worker
+    #[prost(message, repeated, tag = "3")]
+    pub binds: ::prost::alloc::vec::Vec<Bind>,
+}
+/// Worker to scheduler: these will not run here; they are to be bound anew (rule 15).
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Moved {
+    #[prost(uint64, tag = "1")]
+    pub job: u64,
+    /// `worker` says nothing
+    #[prost(message, repeated, tag = "2")]
+    pub binds: ::prost::alloc::vec::Vec<Bind>,
 }
 /// Scheduler to worker: finish, take nothing new, leave.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1728,9 +1874,9 @@ pub struct Credit {
     pub edge: u32,
     #[prost(uint32, repeated, tag = "3")]
     pub key: ::prost::alloc::vec::Vec<u32>,
+    /// so many may come; what is beyond stays with the producer
     #[prost(uint64, tag = "4")]
     pub frames: u64,
-    /// both all ones: as much as the producer can keep
     #[prost(uint64, tag = "5")]
     pub bytes: u64,
     /// only from the scheduler
@@ -1739,6 +1885,12 @@ pub struct Credit {
     /// of the consumer
     #[prost(uint32, tag = "7")]
     pub epoch: u32,
+    /// the reader is behind: the producer is to make no more than that, either
+    #[prost(bool, tag = "8")]
+    pub holds: bool,
+    /// this attempt of the reader has had nothing: everything goes again
+    #[prost(bool, tag = "9")]
+    pub again: bool,
 }
 /// Worker to a new leader, after Welcome: what it still holds of jobs, so that nothing that runs is run again (rule 14).
 #[derive(Clone, PartialEq, ::prost::Message)]

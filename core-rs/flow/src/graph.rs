@@ -16,6 +16,8 @@ pub struct Graph {
     wiring: Wiring,
     layout: Layout,
     order: Vec<NodeId>,
+    /// By node.
+    resumes: Vec<bool>,
 }
 
 /// Which edges touch which ports.
@@ -75,7 +77,10 @@ impl Graph {
             layout,
             order,
         } = validate::validate(&spec)?;
+        let nodes = (0..spec.nodes.len() as u32).map(NodeId);
+        let resumes = nodes.map(|node| resumes(&spec, &wiring, &layout, node));
         Ok(Self {
+            resumes: resumes.collect(),
             spec,
             wiring,
             layout,
@@ -211,7 +216,43 @@ impl Graph {
         to_gate || matches!(item, Item::Closed)
     }
 
+    /// Whether a new attempt of the node goes on from what its readers hold (rule 12): the flow says that its frames carry
+    /// what that takes, they all leave by one stream, it runs once for each bind (which nodes of a loop do not), and nothing
+    /// that runs at its side, and dies with it, reads from it.
+    pub fn resumes(&self, node: NodeId) -> bool {
+        self.resumes
+            .get(node.index())
+            .is_some_and(|resumes| *resumes)
+    }
+
+    /// Whether that is so of the node that an edge comes from.
+    pub fn is_resumed(&self, edge: EdgeId) -> bool {
+        match self.edge(edge).map(|edge| edge.from) {
+            Some(Origin::Node { node, .. }) => self.resumes(node),
+            Some(Origin::Input { .. }) | None => false,
+        }
+    }
+
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }
+}
+
+fn resumes(spec: &GraphSpec, wiring: &Wiring, layout: &Layout, node: NodeId) -> bool {
+    let planned = &spec.nodes[node.index()];
+    let in_loop = || {
+        let mut around = layout.around(planned.scope).iter();
+        around.any(|scope| spec.scopes[scope.index() - 1].is_loop)
+    };
+    let at_its_side = |edge: &EdgeId| match spec.edges[edge.index()].to {
+        Destination::Node { node: reader, .. } => {
+            reader != node && layout.home(reader) == Home::Node(node)
+        }
+        Destination::Result { .. } => false,
+    };
+    let stream = matches!(&planned.outputs[..], [only] if only.value_type.stream);
+    planned.options.resumable
+        && stream
+        && !in_loop()
+        && !wiring.node_outputs[node.index()][0].iter().any(at_its_side)
 }

@@ -32,7 +32,7 @@ pub use key::Key;
 pub use layout::{Home, Reader};
 pub use payload::Payload;
 pub use problem::{Problem, ProblemCode};
-pub use resolver::{Footprint, Parked, Resolver};
+pub use resolver::{Delivered, Footprint, Parked, Resolver};
 pub use spec::{
     Destination, EdgeSpec, GraphSpec, NodeKind, NodeOptions, NodeSpec, Origin, PortSpec, ScopeSpec,
     SourcePlace,

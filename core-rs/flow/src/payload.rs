@@ -21,6 +21,16 @@ pub trait Payload: Clone {
 
     /// The names that a choice says (what `route` reads): one of a text, all of a list of texts; `None` for others.
     fn names(&self) -> Option<Vec<String>>;
+
+    /// What its readers get to see: without the state that a frame of a resumable node carries (rule 12).
+    fn shown(&self) -> Self {
+        self.clone()
+    }
+
+    /// The same, to be kept for as long as the job may run: keeps no more memory alive than it needs.
+    fn kept(&self) -> Self {
+        self.clone()
+    }
 }
 
 /// Fields of `omniflow.v1.Value`.
@@ -29,9 +39,15 @@ const LIST: u64 = 7;
 const BOOLEAN: u64 = 8;
 /// The one field of `omniflow.v1.List`.
 const ITEMS: u64 = 1;
+/// The one field of `omniflow.v1.FrameState`, which may follow a value.
+const STATE: u64 = 20;
 /// Wire types of protobuf.
 const VARINT: u64 = 0;
+const FIXED_64: u64 = 1;
 const DELIMITED: u64 = 2;
+const FIXED_32: u64 = 5;
+/// Below this, a frame is copied out of the buffer it came in: else a few bytes would keep that whole buffer alive.
+const COPY_BELOW: usize = 4_096;
 
 /// A serialized `omniflow.v1.Value`. The three messages that control nodes know are so small that reading them here keeps
 /// this crate free of protobuf; a test with the feature `wire` holds both to be the same.
@@ -90,6 +106,39 @@ impl Payload for Bytes {
         }
         Some(names)
     }
+
+    fn shown(&self) -> Self {
+        let mut rest = self.clone();
+        while rest.has_remaining() {
+            let start = self.len() - rest.len();
+            match take_field(&mut rest) {
+                Some(STATE) => return self.slice(..start),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        self.clone()
+    }
+
+    fn kept(&self) -> Self {
+        match self.len() < COPY_BELOW {
+            true => Bytes::copy_from_slice(self),
+            false => self.clone(),
+        }
+    }
+}
+
+/// Skips one field of a message and says which it was; `None` when there is none that can be read.
+fn take_field(from: &mut Bytes) -> Option<u64> {
+    let tag = take_varint(from)?;
+    match tag & 7 {
+        VARINT => _ = take_varint(from)?,
+        DELIMITED => _ = take_delimited(from)?,
+        FIXED_64 => _ = (from.len() >= 8).then(|| from.split_to(8))?,
+        FIXED_32 => _ = (from.len() >= 4).then(|| from.split_to(4))?,
+        _ => return None,
+    }
+    Some(tag >> 3)
 }
 
 fn varint_length(value: u64) -> usize {
@@ -168,5 +217,29 @@ mod tests {
         }
         assert_eq!(bytes(&text("true")).truth(), None);
         assert_eq!(Bytes::from_static(&[0x0a, 0x7f]).names(), None, "cut off");
+    }
+
+    #[test]
+    fn rule_12_readers_see_a_value_without_the_state_behind_it() {
+        let kinds = [
+            v1::value::Kind::Text("words".into()),
+            v1::value::Kind::Text(String::new()),
+            v1::value::Kind::Boolean(true),
+            v1::value::Kind::Real(0.5),
+            v1::value::Kind::List(v1::List { items: vec![] }),
+        ];
+        for kind in kinds {
+            let value = bytes(&v1::Value { kind: Some(kind) });
+            assert_eq!(value.shown(), value);
+            for state in [&b""[..], b"ids", &[7; 5_000]] {
+                let state = v1::FrameState {
+                    state: Bytes::copy_from_slice(state),
+                };
+                let frame = [&value[..], &state.encode_to_vec()].concat();
+                assert_eq!(Bytes::from(frame).shown(), value);
+            }
+        }
+        let malformed = Bytes::from_static(&[0x0a, 0x7f]);
+        assert_eq!(malformed.shown(), malformed);
     }
 }

@@ -74,7 +74,7 @@ pub struct NodeOptions {
     pub max_attempts: u32,
     /// Whether the same inputs and seed give the same frames.
     pub deterministic: bool,
-    /// Whether its frames carry what a later attempt can go on from (rule 12).
+    /// Whether its frames carry what a later attempt can go on from (rule 12): see `Graph::resumes`.
     pub resumable: bool,
     /// Of the job's deadline, for each activation: above 0, at most 1; 0: no limit of its own.
     pub deadline_share: f64,

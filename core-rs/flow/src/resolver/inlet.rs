@@ -15,6 +15,8 @@ const WINDOW: u64 = 65_536;
 pub(super) struct Inlet<P> {
     stream: bool,
     optional: bool,
+    /// Its producer is resumable: what was delivered is kept, for a new attempt to go on from (rule 12).
+    keeps: bool,
     state: State,
     /// Highest epoch seen of the producer.
     epoch: u32,
@@ -34,6 +36,8 @@ struct Sequence<P> {
     digests: Vec<u64>,
     /// Delivered, but not yet handed on.
     held: VecDeque<P>,
+    /// Of a resumable producer: all that was delivered, with its state.
+    kept: Vec<P>,
     /// Arrived ahead of a missing one.
     ahead: BTreeMap<u64, P>,
     /// The count of an END that arrived ahead of a missing frame.
@@ -91,6 +95,7 @@ impl<P> Default for Sequence<P> {
         Self {
             digests: Vec::new(),
             held: VecDeque::new(),
+            kept: Vec::new(),
             ahead: BTreeMap::new(),
             end: None,
         }
@@ -98,9 +103,15 @@ impl<P> Default for Sequence<P> {
 }
 
 impl<P: Payload> Sequence<P> {
-    fn deliver(&mut self, payload: P) {
-        self.digests.push(payload.digest());
-        self.held.push_back(payload);
+    fn deliver(&mut self, payload: P, keeps: bool) {
+        if !keeps {
+            self.digests.push(payload.digest());
+            return self.held.push_back(payload);
+        }
+        let shown = payload.shown();
+        self.digests.push(shown.digest());
+        self.held.push_back(shown);
+        self.kept.push(payload.kept());
     }
 }
 
@@ -109,6 +120,7 @@ impl<P: Payload> Inlet<P> {
         Self {
             stream,
             optional,
+            keeps: false,
             state: State::Open,
             epoch: 0,
             next: 0,
@@ -116,6 +128,18 @@ impl<P: Payload> Inlet<P> {
             digest: 0,
             sequence: None,
         }
+    }
+
+    /// Keeps what is delivered, if its producer can go on from it.
+    pub(super) fn keeping(self, keeps: bool) -> Self {
+        Self { keeps, ..self }
+    }
+
+    /// What was delivered, where that is kept, and whether END was, too.
+    pub(super) fn delivered(&self) -> Option<(&[P], bool)> {
+        let kept = self.sequence.as_deref().map(|sequence| &sequence.kept[..]);
+        let delivered = (kept.unwrap_or_default(), self.ended().is_some());
+        self.keeps.then_some(delivered)
     }
 
     /// Takes one item in. An error says how the item breaks the protocol; then nothing has changed.
@@ -168,7 +192,11 @@ impl<P: Payload> Inlet<P> {
 
     fn take_frame(&mut self, seq: u64, payload: P) -> Result<Taking, &'static str> {
         if seq < self.next {
-            let same = self.delivered_digest(seq) == Some(payload.digest());
+            let digest = match self.keeps {
+                true => payload.shown().digest(),
+                false => payload.digest(),
+            };
+            let same = self.delivered_digest(seq) == Some(digest);
             return Ok(Taking::repeated((!same).then_some(seq)));
         }
         if self.state != State::Open {
@@ -192,10 +220,10 @@ impl<P: Payload> Inlet<P> {
             sequence.ahead.insert(seq, payload);
             return Ok(Taking::taken(false));
         }
-        sequence.deliver(payload);
+        sequence.deliver(payload, self.keeps);
         self.next += 1;
         while let Some(payload) = sequence.ahead.remove(&self.next) {
-            sequence.deliver(payload);
+            sequence.deliver(payload, self.keeps);
             self.next += 1;
         }
         if sequence.end == Some(self.next) {
@@ -359,6 +387,9 @@ impl<P: Payload> Inlet<P> {
         };
         if sequence.digests.len() as u64 != self.next {
             return Err("an inlet has not one digest for each delivered frame");
+        }
+        if self.keeps && sequence.kept.len() as u64 != self.next {
+            return Err("an inlet has not kept what was delivered");
         }
         if sequence.held.len() as u64 > self.next {
             return Err("an inlet holds more frames than were delivered");

@@ -2,6 +2,7 @@
 
 mod accept;
 mod control;
+mod delivered;
 mod few;
 mod hosting;
 mod inlet;
@@ -30,6 +31,7 @@ use crate::key::Key;
 use crate::layout::Home;
 use crate::payload::Payload;
 
+pub use delivered::Delivered;
 pub use inspect::Footprint;
 use node_run::NodeRun;
 use node_runs::NodeRuns;

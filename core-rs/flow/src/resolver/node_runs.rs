@@ -27,6 +27,8 @@ pub(super) struct NodeRuns<P> {
     over_epochs: FxHashMap<Key, u32>,
     /// Ports that are fed from outside of the node's scope, with the number of indices of what comes there.
     outer_ports: Vec<(PortIx, usize)>,
+    /// Ports that resumable nodes feed with streams.
+    keeps: Vec<PortIx>,
     /// What came there, by port and key (rule 3).
     outer: FxHashMap<(PortIx, Key), Outer<P>>,
 }
@@ -46,7 +48,14 @@ impl<P: Payload> NodeRuns<P> {
             let scope = graph.layout().edge_scope(graph.edge_into(node, port)?);
             (scope != spec.input_scope(port)).then(|| (port, graph.layout().depth(scope)))
         };
+        let ports = (0..spec.inputs.len() as u32).map(PortIx);
+        let keeps = ports.filter(|port| {
+            let edge = graph.edge_into(node, *port);
+            let stream = spec.inputs[port.index()].value_type.stream;
+            stream && edge.is_some_and(|edge| graph.is_resumed(edge))
+        });
         Self {
+            keeps: keeps.collect(),
             runs: PerKey::default(),
             hosted: PerKey::default(),
             over: KeySet::default(),
@@ -115,7 +124,7 @@ impl<P: Payload> NodeRuns<P> {
         epoch: Option<u32>,
         effects: &mut Vec<Effect<P>>,
     ) -> &mut NodeRun<P> {
-        let mut run = NodeRun::new(place.spec);
+        let mut run = NodeRun::new(place.spec, &self.keeps);
         if !self.outer.is_empty() {
             for (port, depth) in &self.outer_ports {
                 let known = self.outer.get(&(*port, place.key.prefix(*depth)));

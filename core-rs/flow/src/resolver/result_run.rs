@@ -23,7 +23,10 @@ pub(super) struct ResultRun<P> {
 impl<P: Payload> ResultRun<P> {
     pub(super) fn new(graph: &Graph, port: PortIx, stream: bool) -> Self {
         // An edge into a result is never optional here: CLOSED leaves the choice to the other edges.
-        let inlet = |edge: &EdgeId| (*edge, Inlet::new(stream, false));
+        let inlet = |edge: &EdgeId| {
+            let keeps = stream && graph.is_resumed(*edge);
+            (*edge, Inlet::new(stream, false).keeping(keeps))
+        };
         Self {
             port,
             inlets: graph.edges_into_result(port).iter().map(inlet).collect(),
@@ -34,6 +37,13 @@ impl<P: Payload> ResultRun<P> {
 
     pub(super) fn over(&self) -> bool {
         self.over
+    }
+
+    /// What came on an edge from a resumable node, and whether END did.
+    pub(super) fn delivered(&self, edge: EdgeId) -> Option<(&[P], bool)> {
+        let mut inlets = self.inlets.iter();
+        let (_, inlet) = inlets.find(|(known, _)| *known == edge)?;
+        inlet.delivered()
     }
 
     pub(super) fn producer_restarted(&mut self, edge: EdgeId, epoch: u32) {

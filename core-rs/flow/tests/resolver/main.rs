@@ -15,6 +15,7 @@ mod rules_firing;
 mod rules_gather;
 mod rules_loops;
 mod rules_losses;
+mod rules_resuming;
 mod rules_scopes;
 mod rules_streams;
 mod support;

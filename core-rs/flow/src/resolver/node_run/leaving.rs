@@ -3,6 +3,7 @@
 use crate::effect::Effect;
 use crate::ids::{EdgeId, PortIx};
 use crate::payload::Payload;
+use crate::resolver::delivered::Delivered;
 use crate::resolver::few::Few;
 use crate::resolver::outlet::{Lane, Outlet, OutletError};
 use crate::resolver::place::Place;
@@ -43,6 +44,7 @@ impl<P: Payload> NodeRun<P> {
 
     /// Over: tells producers that may still be sending, and frees everything but the fact.
     pub(super) fn leave(&mut self, place: Place<'_>, effects: &mut Vec<Effect<P>>) {
+        self.given = self.given_by_resumable();
         for (port, inlet) in self.inlets.iter_mut().enumerate() {
             if inlet.refuse() {
                 place.unwanted(port, effects);
@@ -60,6 +62,17 @@ impl<P: Payload> NodeRun<P> {
                 by: place.node,
             });
         }
+    }
+
+    fn given_by_resumable(&self) -> Option<Box<[(PortIx, Delivered<P>)]>> {
+        let ports = (0..).map(PortIx).zip(self.inlets.iter());
+        let given = ports.filter_map(|(port, inlet)| {
+            let (frames, ended) = inlet.delivered()?;
+            let frames = frames.to_vec();
+            Some((port, Delivered { frames, ended }))
+        });
+        let given: Vec<_> = given.collect();
+        (!given.is_empty()).then(|| given.into())
     }
 
     /// The activation is over. Fails with the first required plain output that got nothing; then it still runs.

@@ -10,6 +10,7 @@ use crate::payload::Payload;
 use crate::spec::{NodeSpec, Origin, PortSpec};
 
 use super::control::{Control, InnerTaking};
+use super::delivered::Delivered;
 use super::few::Few;
 use super::inlet::Inlet;
 use super::outlet::{Lane, Outlet};
@@ -25,6 +26,8 @@ pub(super) struct NodeRun<P> {
     inlets: Few<Inlet<P>>,
     /// By output port; empty once over.
     outlets: Few<Outlet>,
+    /// Once over: what it was given by resumable nodes, which may have to go on from that for others (rule 12).
+    given: Option<Box<[(PortIx, Delivered<P>)]>>,
     /// What runs here instead of at an engine.
     control: Option<Box<Control<P>>>,
     /// How many ports of the first alternative are known to be ready, from its first one on.
@@ -41,13 +44,18 @@ enum Phase {
 }
 
 impl<P: Payload> NodeRun<P> {
-    pub(super) fn new(spec: &NodeSpec) -> Self {
-        let inlet = |port: &PortSpec| Inlet::new(port.value_type.stream, port.value_type.optional);
+    /// `keeps`: input ports at which what comes is kept (rule 12).
+    pub(super) fn new(spec: &NodeSpec, keeps: &[PortIx]) -> Self {
+        let inlet = |(index, port): (usize, &PortSpec)| {
+            let keeps = keeps.contains(&PortIx(index as u32));
+            Inlet::new(port.value_type.stream, port.value_type.optional).keeping(keeps)
+        };
         Self {
             epoch: None,
             phase: Phase::Waiting,
-            inlets: spec.inputs.iter().map(inlet).collect(),
+            inlets: spec.inputs.iter().enumerate().map(inlet).collect(),
             outlets: spec.outputs.iter().map(Outlet::new).collect(),
+            given: None,
             control: Control::new(spec).map(Box::new),
             ready: 0,
             any_closed: false,
@@ -56,6 +64,16 @@ impl<P: Payload> NodeRun<P> {
 
     pub(super) fn epoch(&self) -> Option<u32> {
         self.epoch
+    }
+
+    /// What came on an input port of a resumable node's frames, and whether END did.
+    pub(super) fn delivered(&self, port: PortIx) -> Option<(&[P], bool)> {
+        if let Some(inlet) = self.inlets.get(port.index()) {
+            return inlet.delivered();
+        }
+        let mut given = self.given.iter().flatten();
+        let (_, given) = given.find(|(of, _)| *of == port)?;
+        Some((&given.frames, given.ended))
     }
 
     pub(super) fn running(&self) -> bool {

@@ -216,7 +216,7 @@ impl Job {
             let Some(Effect::Activate { key, inputs, .. }) = inbox.pop_front() else {
                 panic!("no Activate came first")
             };
-            let running = Running::start(resolver, node, key, &inputs, &mut effects);
+            let running = Running::start(resolver, node, key, &inputs, 0, &mut effects);
             self.running.insert(node, (running, inbox));
         } else if let Some((running, inbox)) = self.running.get_mut(&node) {
             match inbox.pop_front() {

@@ -92,6 +92,8 @@ pub struct Running {
     /// The stream whose frames its own answer.
     lead: Option<PortIx>,
     emitted: u64,
+    /// Frames that an earlier attempt had delivered: they are not said again.
+    resumed: u64,
 }
 
 impl Running {
@@ -100,6 +102,7 @@ impl Running {
         node: NodeId,
         key: Key,
         inputs: &[ActivationInput<Word>],
+        resumed: u64,
         effects: &mut Vec<Effect<Word>>,
     ) -> Self {
         let seed = inputs
@@ -123,6 +126,7 @@ impl Running {
             open,
             lead,
             emitted: 0,
+            resumed,
         };
         if lead.is_none() {
             (0..seed % 4).for_each(|read| running.answer(resolver, read, effects));
@@ -183,7 +187,9 @@ impl Running {
         let graph = resolver.graph().clone();
         let spec = &graph.nodes()[self.node.index()];
         for port in 0..spec.outputs.len() {
-            if spec.outputs[port].value_type.stream && !left_out(spec, self.node, port) {
+            let said = self.emitted < self.resumed;
+            let stream = spec.outputs[port].value_type.stream;
+            if stream && !said && !left_out(spec, self.node, port) {
                 let word = frame(spec, self.seed, port, self.emitted, read);
                 resolver
                     .emit(self.node, &self.key, PortIx(port as u32), word, effects)

@@ -1,7 +1,7 @@
 //! Where nodes run, and what becomes of a worker that is lost.
 
 use omniflow_flow::{
-    Destination, EdgeId, Home, Key, NodeId, Origin, PortIx, Reader, Resolver, ScopeId,
+    Delivered, Destination, EdgeId, Home, Key, NodeId, Origin, PortIx, Reader, Resolver, ScopeId,
 };
 
 use super::{At, Cluster, Event};
@@ -165,9 +165,13 @@ impl Cluster {
         self.forget_refusals(node, key);
         let place = 1 + self.choose(self.places.len() - 1);
         self.bound.insert((node, key.clone()), (place, epoch));
+        let mut delivered = Delivered::default();
         for other in &mut self.places {
             other.producer_restarted(node, key, epoch);
+            delivered = delivered.longer(other.delivered(node, key));
         }
+        self.resuming
+            .insert((node, key.clone()), (epoch, delivered));
         self.pending
             .push(Event::Host(place, node, key.clone(), epoch));
     }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use omniflow_flow::{
-    Destination, EdgeId, Effect, Home, Item, Key, NodeId, NodeKind, Origin, PortIx, Reader,
+    Delivered, Destination, EdgeId, Effect, Home, Item, Key, NodeId, NodeKind, Origin, PortIx,
+    Reader,
 };
 
 use super::super::Word;
@@ -150,10 +151,19 @@ impl Cluster {
         let resolver = &mut self.places[place];
         let mut effects = Vec::new();
         if let Some(mut inbox) = self.ready.remove(&at) {
-            let Some(Effect::Activate { key, inputs, .. }) = inbox.pop_front() else {
+            let Some(Effect::Activate {
+                key, epoch, inputs, ..
+            }) = inbox.pop_front()
+            else {
                 panic!("no Activate came first")
             };
-            let running = Running::start(resolver, node, key, &inputs, &mut effects);
+            let known = self.resuming.get(&at).filter(|(of, _)| *of == epoch);
+            let delivered = known.map_or_else(Delivered::default, |(_, known)| known.clone());
+            resolver
+                .resume(node, &key, &delivered, &mut effects)
+                .unwrap();
+            let resumed = delivered.frames.len() as u64;
+            let running = Running::start(resolver, node, key, &inputs, resumed, &mut effects);
             self.running.insert(at.clone(), (running, inbox));
         } else if let Some((running, inbox)) = self.running.get_mut(&at) {
             match inbox.pop_front() {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use omniflow_flow::{
-    EdgeId, Effect, Footprint, Graph, Item, Key, NodeId, PortIx, Resolver, ScopeId,
+    Delivered, EdgeId, Effect, Footprint, Graph, Item, Key, NodeId, PortIx, Resolver, ScopeId,
 };
 
 use super::role::{Carried, Running};
@@ -45,6 +45,8 @@ pub struct Cluster {
     gone: BTreeSet<At>,
     /// Binds that started again, or were cancelled, and have not sent everything.
     unfinished: BTreeSet<At>,
+    /// What resumable binds go on from, with their epochs.
+    resuming: BTreeMap<At, (u32, Delivered<Word>)>,
     /// Whether things come twice and in any order, as a broken network would have it.
     pub wild: bool,
     /// Whether a worker was.
@@ -70,6 +72,7 @@ impl Cluster {
             asked: BTreeSet::new(),
             gone: BTreeSet::new(),
             unfinished: BTreeSet::new(),
+            resuming: BTreeMap::new(),
             wild: true,
             lost: false,
             largest: Footprint::default(),

@@ -86,25 +86,26 @@ impl KeyChain {
     fn hash_full_pages(&mut self) -> usize {
         let page_tokens = self.page_tokens();
         let before = self.keys.len();
+        let full = self.tokens.len() / page_tokens;
+        self.keys.reserve(full - before);
         let mut parent = self.keys.last().copied().unwrap_or(self.root.key);
         let mut content = Vec::with_capacity(page_tokens * size_of::<u32>());
-        for page in before..self.tokens.len() / page_tokens {
-            content.clear();
+        for page in before..full {
             self.write_content(page, &mut content);
             parent = parent.child(&content);
             self.keys.push(parent);
         }
-        self.keys.len() - before
+        full - before
     }
 
     /// Token ids first: as their number is in the root, what follows them can only be media.
     fn write_content(&self, page: usize, content: &mut Vec<u8>) {
         let range = page * self.page_tokens()..(page + 1) * self.page_tokens();
-        content.extend(
-            self.tokens[range.clone()]
-                .iter()
-                .flat_map(|token| token.to_le_bytes()),
-        );
+        content.resize(range.len() * size_of::<u32>(), 0);
+        let (places, _) = content.as_chunks_mut();
+        for (place, token) in places.iter_mut().zip(&self.tokens[range.clone()]) {
+            *place = token.to_le_bytes();
+        }
         let first = self
             .media
             .partition_point(|media| media.end() <= range.start);

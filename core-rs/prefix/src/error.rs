@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::cluster::Holder;
 use crate::key::PageKey;
 
 /// Why a chain was not changed.
@@ -37,6 +38,17 @@ pub enum IndexError {
         /// Pins on it.
         pins: u32,
     },
+    /// Nobody holds a pin on the entry.
+    #[error("page key {0} has no pin to take back: unpin as often as was pinned")]
+    NotPinned(PageKey),
+    /// A holder continues a sequence that it does not hold.
+    #[error("{holder} does not hold page key {key}: report the pages before it first")]
+    NotHeld {
+        /// The holder.
+        holder: Holder,
+        /// The key.
+        key: PageKey,
+    },
     /// Pages that continue this one are in the index.
     #[error("page key {key} has {children} continuations in the index: remove those first")]
     HasChildren {
@@ -51,6 +63,12 @@ pub enum IndexError {
         /// Index of the key that does not fit.
         position: usize,
     },
+}
+
+impl IndexError {
+    pub(crate) fn not_a_chain(position: usize) -> Self {
+        Self::NotAChain { position }
+    }
 }
 
 /// Fewer pages can be evicted than were wanted; none was.

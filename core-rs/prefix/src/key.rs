@@ -23,6 +23,12 @@ impl PageKey {
             .then(|| keys.iter().copied().map(Self).collect())
     }
 
+    /// Its first eight bytes.
+    pub(crate) fn head(&self) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.0;
+        u64::from_le_bytes([a, b, c, d, e, f, g, h])
+    }
+
     /// The key of a page with this content under `self`, its parent's.
     pub(crate) fn child(&self, content: &[u8]) -> Self {
         Self(*blake3::keyed_hash(&self.0, content).as_bytes())
@@ -32,8 +38,7 @@ impl PageKey {
 /// Eight bytes of a key spread as well as all of them; the map's own hasher keeps chosen keys from colliding.
 impl Hash for PageKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let [a, b, c, d, e, f, g, h, ..] = self.0;
-        state.write_u64(u64::from_le_bytes([a, b, c, d, e, f, g, h]));
+        state.write_u64(self.head());
     }
 }
 

@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used)] // A test file: clippy exempts only the test functions themselves.
 
+mod common;
+
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
 
-use omniflow_prefix::{IndexError, KeyChain, KeyRoot, PageKey, PrefixIndex, TooFew};
+use common::{Sequence, keys, sequence};
+use omniflow_prefix::{IndexError, PrefixIndex, TooFew};
 use proptest::prelude::*;
-
-type Sequence = Vec<u32>;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -19,11 +19,7 @@ enum Step {
     Unpin(usize),
     Evict(usize, u32),
     Remove(usize),
-}
-
-/// Short sequences of two tokens, one a page: long common prefixes are the rule.
-fn sequence() -> impl Strategy<Value = Sequence> {
-    prop::collection::vec(0..2_u32, 0..9)
+    Retain(u32),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -35,13 +31,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..99_usize).prop_map(Step::Unpin),
         2 => (0..6_usize, 1..5_u32).prop_map(|(pages, refused)| Step::Evict(pages, refused)),
         1 => (0..99_usize).prop_map(Step::Remove),
+        1 => (2..7_u32).prop_map(Step::Retain),
     ]
-}
-
-fn keys(sequence: &[u32]) -> Vec<PageKey> {
-    let mut chain = KeyChain::new(KeyRoot::new(b"model", "layout", NonZeroU32::MIN, b""));
-    chain.extend(sequence);
-    chain.keys().to_vec()
 }
 
 #[derive(Clone, Debug)]
@@ -99,6 +90,21 @@ impl Oracle {
         self.pages.len() - left.pages.len()
     }
 
+    /// Those that go when pages with such values do: they and all behind them, without those that a pin holds.
+    fn doomed(&self, goes: impl Fn(u32) -> bool) -> Vec<Sequence> {
+        let held = |sequence: &Sequence| {
+            let mut all = self.pages.iter();
+            all.any(|(other, known)| known.pins > 0 && other.starts_with(sequence))
+        };
+        let gone = |sequence: &Sequence| {
+            (1..=sequence.len()).any(|end| goes(self.pages[&sequence[..end]].value))
+        };
+        let all = self.pages.keys();
+        all.filter(|sequence| gone(sequence) && !held(sequence))
+            .cloned()
+            .collect()
+    }
+
     fn nth(&self, which: usize) -> Option<Sequence> {
         self.pages
             .keys()
@@ -137,6 +143,17 @@ impl Bench {
                 );
             }
             Step::Evict(pages, refused) => self.evict(pages, refused)?,
+            Step::Retain(every) => {
+                let goes = |value: u32| value.is_multiple_of(every);
+                let mut removed = self.index.retain(|value| !goes(*value));
+                let mut expected: Vec<u32> = Vec::new();
+                for sequence in self.oracle.doomed(goes) {
+                    expected.extend(self.oracle.pages.remove(&sequence).map(|known| known.value));
+                }
+                removed.sort_unstable();
+                expected.sort_unstable();
+                prop_assert_eq!(removed, expected);
+            }
             Step::Pin(which) | Step::Unpin(which) | Step::Remove(which) => {
                 if let Some(sequence) = self.oracle.nth(which) {
                     self.take_on_key(&step, &sequence)?;
@@ -201,6 +218,9 @@ impl Bench {
 
     fn take_on_key(&mut self, step: &Step, sequence: &[u32]) -> Result<(), TestCaseError> {
         let key = *keys(sequence).last().unwrap();
+        let values = self.index.values_up_to(&key).unwrap();
+        let known = (1..=sequence.len()).map(|end| &self.oracle.pages[&sequence[..end]].value);
+        prop_assert_eq!(values, known.collect::<Vec<_>>());
         let children = self.oracle.children(sequence) as u32;
         let known = self.oracle.pages.get_mut(sequence).unwrap();
         match step {
@@ -211,6 +231,9 @@ impl Bench {
             Step::Unpin(_) if known.pins > 0 => {
                 self.index.unpin(&key).unwrap();
                 known.pins -= 1;
+            }
+            Step::Unpin(_) => {
+                prop_assert_eq!(self.index.unpin(&key), Err(IndexError::NotPinned(key)));
             }
             Step::Remove(_) => {
                 let expected = match (known.pins, children) {
@@ -251,6 +274,11 @@ fn keys_of_two_chains_in_one_call_are_refused_and_change_nothing() {
     let mixed = [two[0], two[1], one[2]];
     assert_eq!(
         index.insert(&mixed, |missing| missing),
+        Err(IndexError::NotAChain { position: 2 })
+    );
+    let middle = [one[0], two[1], one[2]];
+    assert_eq!(
+        index.insert(&middle, |missing| missing),
         Err(IndexError::NotAChain { position: 2 })
     );
     let twice = [two[0], two[0]];

@@ -1,5 +1,6 @@
 """Where text goes: results to standard output, progress to standard error, so that pipes get results alone."""
 
+import os
 from contextlib import suppress
 from functools import cache
 
@@ -14,16 +15,33 @@ class _Remarks(Console):
         self.quiet = True
 
 
+_UNCUT = 10_000
+"""Columns where nobody looks at a screen: files and pipes get whole lines, however long."""
+_PLAIN = 100
+"""Columns of what would fill any width, there."""
+
+
 @cache
 def out() -> Console:
     """Results."""
-    return Console(highlight=False)
+    return _uncut(Console(highlight=False))
 
 
 @cache
 def err() -> Console:
     """Progress and remarks."""
-    return _Remarks(stderr=True, highlight=False)
+    return _uncut(_Remarks(stderr=True, highlight=False))
+
+
+def columns(console: Console) -> int:
+    """How wide a picture may be."""
+    return _PLAIN if console.width == _UNCUT else console.width
+
+
+def _uncut(console: Console) -> Console:
+    if not console.is_terminal and not os.environ.get("COLUMNS", "").isdecimal():
+        console.width = _UNCUT
+    return console
 
 
 def plain_table(*columns: str, right: tuple[str, ...] = ()) -> Table:

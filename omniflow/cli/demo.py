@@ -73,7 +73,7 @@ def _tell(reason: str) -> None:
 
 
 def _show(finished: "Finished", question: str, output: Path, name: str) -> None:
-    from omniflow.cli.consoles import err, out
+    from omniflow.cli.consoles import columns, err, out
     from omniflow.cli.outputs import write_results
     from omniflow.report import describe_seconds, report_table, report_timeline
     from omniflow.types import Audio
@@ -90,7 +90,7 @@ def _show(finished: "Finished", question: str, output: Path, name: str) -> None:
     out().print(f"written: {written} ({describe_seconds(seconds)} of speech)", markup=False, soft_wrap=True)
     if finished.report is not None:
         out().print(report_table(finished.report))
-        out().print(report_timeline(finished.report, out().width), markup=False, soft_wrap=True)
+        out().print(report_timeline(finished.report, columns(out())), markup=False, soft_wrap=True)
 
 
 def _beside_others(config: "ClusterConfig") -> "ClusterConfig":

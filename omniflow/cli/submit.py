@@ -110,7 +110,7 @@ async def _submit_detached(
 
 
 def _show(finished: "Finished", output: Path, timeline: bool, as_json: bool) -> None:
-    from omniflow.cli.consoles import err, out
+    from omniflow.cli.consoles import columns, err, out
     from omniflow.cli.outputs import short_text, write_results
     from omniflow.report import report_table, report_timeline
 
@@ -127,7 +127,7 @@ def _show(finished: "Finished", output: Path, timeline: bool, as_json: bool) -> 
     if finished.report is not None:
         err().print(report_table(finished.report))
         if timeline:
-            err().print(report_timeline(finished.report, err().width), markup=False, soft_wrap=True)
+            err().print(report_timeline(finished.report, columns(err())), markup=False, soft_wrap=True)
     if finished.error is not None:
         err().print(f"job {finished.job} failed: {finished.error}", markup=False, soft_wrap=True)
 

@@ -19,7 +19,7 @@ from omniflow.config.heartbeats import (
     check_heartbeats,
 )
 from omniflow.config.hosts import host_of, is_wildcard, join
-from omniflow.config.load import load_cluster, parse_strict, read_mapping
+from omniflow.config.load import line_of, load_cluster, parse_strict, read_mapping
 from omniflow.config.tls import TLS_CURE, TlsConfig
 from omniflow.types.limits import MAX_INPUT_BYTES
 
@@ -44,6 +44,7 @@ __all__ = [
     "host_of",
     "is_wildcard",
     "join",
+    "line_of",
     "load_cluster",
     "parse_strict",
     "read_mapping",

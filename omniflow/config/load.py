@@ -54,6 +54,14 @@ def read_mapping(file: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:
     return content, dict(_walk(file, tree, ()))
 
 
+def line_of(file: Path, path: KeyPath) -> int | None:
+    """In which line of the file this key, or the section around it, is; None where that cannot be told."""
+    try:
+        return _line(read_mapping(file)[1], path)
+    except ConfigError:
+        return None
+
+
 def _walk(file: Path, node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, int]]:
     if isinstance(node, yaml.MappingNode):
         first_lines: dict[str, int] = {}

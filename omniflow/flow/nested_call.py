@@ -44,8 +44,8 @@ def _mistakes(target: str, name: str, type: ValueType, value: Any) -> Iterator[t
         if type.plain and not isinstance(value, ParameterSymbol):
             if seen.origin is not None:
                 yield (
-                    f"{target} is a parameter ({type}), a constant of the flow, and {seen.label} exists only when a job "
-                    "runs",
+                    f"{target} is a parameter ({type}), a constant of the flow, and {seen.label} exists only when a "
+                    "job runs",
                     "pass a constant or a parameter of this flow, or declare it in the called flow as Text or a "
                     "@record, which makes it an input",
                 )

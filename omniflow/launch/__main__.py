@@ -38,7 +38,8 @@ class Report:
         self._log.write(f"{error}\n".encode())
         # A flow's problems say in the message where each of them is.
         field = "" if isinstance(error, BadFlow) and error.problems else error.field
-        self._send({"failed": {"message": error.message, "field": field, "cause": error.cause, "cure": error.cure}})
+        parts = {"message": error.message, "field": field, "cause": error.cause, "cure": error.cure}
+        self._send({"failed": parts, "code": error.code})
         self._close()
 
     def _send(self, message: dict[str, Any]) -> None:

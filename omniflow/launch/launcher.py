@@ -75,10 +75,13 @@ class Launcher(Protocol):
     """Starts, looks after and ends the processes of one cluster."""
 
     def start(self, config: ClusterConfig, observer: Observer) -> ClusterState:
-        """Returns once every process is ready, and leaves the cluster running. Raises `LaunchError`."""
+        """Returns once every process is ready, and leaves the cluster running.
+
+        Raises `LaunchError`, and `RequestError` for a flow of the file that is wrong.
+        """
 
     def run(self, config: ClusterConfig, observer: Observer) -> None:
-        """The same, but stays until it is told to end. Raises `LaunchError`."""
+        """The same, but stays until it is told to end."""
 
     def stop(self, run: Path, *, timeout_s: float, force: bool, observer: Observer) -> bool:
         """Drains and ends the cluster; False when none was there. Raises `StopTimeout`."""

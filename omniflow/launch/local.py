@@ -11,24 +11,26 @@ from pathlib import Path
 from typing import Any
 
 from omniflow.config import ClusterConfig
+from omniflow.errors import OmniFlowError, from_proto
 from omniflow.launch.errors import LaunchError, NoCluster, StartFailed, StopTimeout
 from omniflow.launch.identity import wait_for_end
 from omniflow.launch.launcher import ClusterState, Observer
 from omniflow.launch.state import RunLock, already_running, down_command, read_state, run_folder
 from omniflow.launch.strays import sweep
 from omniflow.launch.told import write_told
+from omniflow.v1 import error_pb2
 
 
 class LocalLauncher:
     """Implements `Launcher` with child processes."""
 
     def run(self, config: ClusterConfig, observer: Observer) -> None:
-        """In the foreground, until SIGTERM, SIGINT or SIGHUP has ended everything. Raises `LaunchError`."""
+        """In the foreground, until SIGTERM, SIGINT or SIGHUP has ended everything. Raises `OmniFlowError`."""
         _check_not_running(run_folder(config))
         asyncio.run(supervise(config, observer))
 
     def start(self, config: ClusterConfig, observer: Observer) -> ClusterState:
-        """In the background: the supervisor goes on in a session of its own. Raises `LaunchError`."""
+        """In the background: the supervisor goes on in a session of its own. Raises `OmniFlowError`, as `run` does."""
         run = run_folder(config)
         _check_not_running(run)
         try:
@@ -41,7 +43,7 @@ class LocalLauncher:
         try:
             return self._follow(run, reading, observer)
         except BaseException as error:
-            if not isinstance(error, LaunchError):  # Ctrl-C: it has a session of its own, and hears nothing of it
+            if not isinstance(error, OmniFlowError):  # Ctrl-C: it has a session of its own, and hears nothing of it
                 process.terminate()
             process.wait()
             raise
@@ -102,7 +104,7 @@ class LocalLauncher:
             if "progress" in message:
                 observer.progress(message["progress"])
             elif "failed" in message:
-                raise StartFailed(**message["failed"])
+                raise _failure(message)
             elif "ready" in message:
                 return self.status(run)
         log = run / "logs" / "supervisor.log"
@@ -118,7 +120,7 @@ async def supervise(
     from omniflow.launch.startup import ClusterStartup
     from omniflow.launch.supervisor import Supervisor
 
-    flows = compile_flows(config.file.parent if config.file else None, config.flows)
+    flows = compile_flows(config.file, config.flows)
 
     def ready(state: ClusterState) -> None:
         observer.progress(f"cluster '{state.cluster}' is ready at {state.address} (logs: {state.run / 'logs'})")
@@ -130,6 +132,12 @@ async def supervise(
         await Supervisor(plan, ClusterStartup(flows), observer, ready).run()
     except OSError as error:
         raise _cannot_use(plan.run, error) from error
+
+
+def _failure(message: dict[str, Any]) -> OmniFlowError:
+    """What kept the supervisor from starting, as it would have been raised here."""
+    parts = message["failed"]
+    return from_proto(error_pb2.Error(code=message["code"], **parts)) if message["code"] else StartFailed(**parts)
 
 
 def _check_not_running(run: Path) -> None:

@@ -73,6 +73,13 @@ async def missing_workers(channel: grpc.aio.Channel, names: Iterable[str]) -> li
     return [name for name in names if name not in ready]
 
 
+async def served_roles(channel: grpc.aio.Channel) -> set[str]:
+    """The roles of all workers of the cluster, wherever they run."""
+    stub = cluster_pb2_grpc.ClusterServiceStub(channel)
+    status = await stub.Status(cluster_pb2.StatusRequest(), timeout=30)
+    return {role.name for worker in status.workers for role in worker.info.roles}
+
+
 async def until_workers_ready(channel: grpc.aio.Channel, names: Iterable[str]) -> None:
     """Returns once every one is READY. The service has no call that waits, so this asks, while starting only."""
     expected = list(names)

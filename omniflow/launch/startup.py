@@ -25,6 +25,9 @@ class Startup(Protocol):
     async def flows_registered(self, plan: Plan) -> None:
         """The file's flows are known to the cluster. Raises `OmniFlowError` where one does not fit."""
 
+    async def unserved(self, plan: Plan) -> list[str]:
+        """A remark on each role that flows of the file use and no worker serves."""
+
     async def laggards(self, plan: Plan) -> list[str]:
         """After a time-out: the processes that are not ready."""
 
@@ -65,6 +68,27 @@ class ClusterStartup:
         async with open_channel(plan.addresses) as channel:
             for flow in self._flows:
                 await register_flow(channel, flow)
+
+    async def unserved(self, plan: Plan) -> list[str]:
+        import grpc.aio
+
+        from omniflow.launch.readiness import open_channel, served_roles
+        from omniflow.v1.flow_pb2 import Flow
+
+        async with open_channel(plan.addresses) as channel:
+            try:
+                served = await served_roles(channel)
+            except grpc.aio.AioRpcError:
+                return []  # it is a remark only
+        users: dict[str, list[str]] = {}
+        for flow in map(Flow.FromString, self._flows):
+            for role in sorted({node.role for node in flow.nodes if node.role} - served):
+                users.setdefault(role, []).append(f"`{flow.name}`")
+        return [
+            f"warning: no worker serves role `{role}`, so that no job of {' or '.join(flows)} can run: "
+            "add it to the `roles` of a worker in the cluster file, or start one elsewhere"
+            for role, flows in users.items()
+        ]
 
     async def laggards(self, plan: Plan) -> list[str]:
         import grpc.aio

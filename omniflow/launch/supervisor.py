@@ -95,11 +95,16 @@ class Supervisor:
                 self._observer.progress(f"scheduler serves at {' or '.join(plan.addresses)}")
                 await self._until(startup.workers_ready(plan), started)
                 await self._until(startup.flows_registered(plan), started)
+                await self._until(self._remark_on_roles(), started)
         except TimeoutError:
             raise await self._too_late() from None
         self._ready = True
         self._record()
         self._on_ready(self.state)
+
+    async def _remark_on_roles(self) -> None:
+        for remark in await self._startup.unserved(self._plan):
+            self._observer.progress(remark)
 
     def _spawn(self, group: asyncio.TaskGroup, specs: Sequence[ProcessSpec]) -> list[ManagedProcess]:
         restart = self._plan.config.restart

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,15 +23,16 @@ class Done:
 
 async def omniflow(*arguments: str, folder: Path) -> Done:
     """Runs `omniflow ARGUMENTS` in that folder."""
-    environment = {name: value for name, value in os.environ.items() if name != "OMNIFLOW_ADDRESS"}
-    environment["COLUMNS"] = "200"  # no table is wrapped
+    environment = {name: value for name, value in os.environ.items() if name not in ("OMNIFLOW_ADDRESS", "COLUMNS")}
+    return await command(sys.executable, "-m", "omniflow.cli.main", *arguments, env=environment, folder=folder)
+
+
+async def command(*words: str, env: Mapping[str, str], folder: Path | None = None) -> Done:
+    """Runs any command to its end."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "omniflow.cli.main",
-        *arguments,
+        *words,
         cwd=folder,
-        env=environment,
+        env=dict(env),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -1,6 +1,8 @@
 """Starting and ending a cluster when something stands in the way, and what is left afterwards: nothing."""
 
+import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from omniflow.errors import RoleFailed
 from omniflow.launch.identity import marked_with
 from omniflow.launch.ports import free_port
 from tests.cluster_fixtures.cluster import PUPPET, PuppetCluster, running, write_cluster
-from tests.cluster_fixtures.command import omniflow
+from tests.cluster_fixtures.command import Done, command, omniflow
 from tests.cluster_fixtures.submit import next_job_runs
 
 ALL_ROLES: list[dict[str, Any]] = [{"name": "all", "roles": ["first", "second", "third", "loner"]}]
@@ -77,6 +79,84 @@ async def test_a_role_that_does_not_load_is_named_and_nothing_is_left(tmp_path: 
     assert "bad ended with exit code" in done.output
     assert "unknown option 'stgae'" in done.output
     assert list(marked_with(cluster.run)) == []
+
+
+FLOW = """from omniflow import Text, flow, use
+from omniflow.roles import Role, method
+
+class Tts(Role):
+    @method
+    def speak(self, text: Text) -> Text: ...
+
+tts = use(Tts)
+
+@flow
+def spoken(text: Text) -> Text:
+    return tts.{method}(text)
+"""
+
+
+@pytest.mark.parametrize("more", [[], ["--detach"]], ids=["foreground", "detached"])
+async def test_a_broken_flow_has_one_exit_status_however_the_cluster_is_started(
+    tmp_path: Path, more: list[str]
+) -> None:
+    flow = tmp_path / "spoken_flow.py"
+    flow.write_text(FLOW.format(method="speek"))
+    cluster = write_cluster(tmp_path, ALL_ROLES, flows=[str(flow)])
+    done = await omniflow("up", str(cluster.file), *more, folder=tmp_path)
+    assert done.status == ExitCode.USAGE
+    assert "did you mean `speak`?" in done.output
+    assert "return tts.speek(text)" in done.output
+    assert list(marked_with(cluster.run)) == []
+
+
+@pytest.mark.parametrize("more", [[], ["--detach"]], ids=["foreground", "detached"])
+async def test_a_flow_file_that_is_missing_is_named_with_the_line_of_the_cluster_file(
+    tmp_path: Path, more: list[str]
+) -> None:
+    cluster = write_cluster(tmp_path, ALL_ROLES, flows=[str(tmp_path / "absent_flow.py")])
+    line = next(n for n, text in enumerate(cluster.file.read_text().splitlines(), 1) if "absent_flow" in text)
+    done = await omniflow("up", str(cluster.file), *more, folder=tmp_path)
+    assert done.status == ExitCode.USAGE
+    assert f"{cluster.file}:{line}: 'flows[0]': there is no file" in done.output
+
+
+async def test_a_role_that_flows_use_and_no_worker_serves_is_remarked_on(tmp_path: Path) -> None:
+    flow = tmp_path / "spoken_flow.py"
+    flow.write_text(FLOW.format(method="speak"))
+    cluster = write_cluster(tmp_path, ALL_ROLES, flows=[str(flow)])
+    try:
+        done = await omniflow("up", str(cluster.file), "--detach", folder=tmp_path)
+        assert done.status == ExitCode.OK, done.output
+        assert "no worker serves role `tts`, so that no job of `spoken` can run" in done.output
+    finally:
+        await omniflow("down", str(cluster.file), "--force", folder=tmp_path)
+
+
+async def test_a_second_worker_of_one_name_is_told_who_has_it_and_harms_nothing(
+    client: Client, shared: PuppetCluster, tmp_path: Path
+) -> None:
+    first = next(process for process in shared.state.processes if process.kind == "worker")
+    assert first.process is not None
+    told = json.loads((shared.run / "config" / f"{first.name}.json").read_text())
+    same = await second_worker(told, tmp_path)
+    assert same.status == 1
+    assert f"worker '{first.name}' runs already" in same.output
+    assert f"process {first.process.pid}" in same.output
+    elsewhere = await second_worker({**told, "listen": ["tcp:127.0.0.1:0"]}, tmp_path)
+    assert elsewhere.status == 1
+    assert f"the name '{first.name}' is taken in cluster" in elsewhere.output
+    assert f"pid {first.process.pid}" in elsewhere.output
+    assert "Traceback" not in same.output + elsewhere.output
+    await next_job_runs(client)
+
+
+async def second_worker(config: dict[str, Any], folder: Path) -> Done:
+    """Runs a worker until it ends by itself."""
+    file = folder / "worker.json"
+    file.write_text(json.dumps(config))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    return await command(sys.executable, "-m", "omniflow_workers", "--config", str(file), env=environment)
 
 
 async def test_a_full_disk_for_logs_stops_nobody_and_no_job(tmp_path: Path) -> None:

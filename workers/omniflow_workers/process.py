@@ -11,14 +11,13 @@ from types import FrameType
 
 import psutil
 
-from omniflow.config import TLS_CURE
-from omniflow.errors import InvalidArgument
 from omniflow.registry import NameTaken, Registration, this_host
 from omniflow.v1.cluster_pb2 import WorkerInfo
-from omniflow_core import CertificateUnusable, CoreError, Node
+from omniflow_core import Node
 from omniflow_workers.addresses import advertised
 from omniflow_workers.config import WorkerConfig, new_incarnation
 from omniflow_workers.host import LoadedRole, RoleStuck, load_roles, resolve_roles, serve
+from omniflow_workers.listening import listen
 from omniflow_workers.version import VERSION
 
 log = logging.getLogger(__name__)
@@ -73,7 +72,7 @@ def run(config: WorkerConfig, cache: Path) -> None:
     signal.signal(signal.SIGINT, leaving.on_signal)
     loaded = load_roles(resolve_roles(config.roles), config.name, config.device, cache)
     info = _describe(config, loaded)
-    node = _listen(config, info)
+    node = listen(config, info)
     info.addresses.extend(advertised(node.addresses, config.advertise))
     threads = [
         thread
@@ -96,27 +95,6 @@ def run(config: WorkerConfig, cache: Path) -> None:
         _stop(node, threads, loaded, 0.0 if leaving.quick else LAST_WORDS_S)
     if leaving.failure is not None:
         raise leaving.failure
-
-
-def _listen(config: WorkerConfig, info: WorkerInfo) -> Node:
-    try:
-        return Node(
-            info.SerializeToString(),
-            config.listen,
-            cluster=config.cluster,
-            retention_bytes=config.retention_bytes,
-            heartbeat_limit_ms=round(config.heartbeat_limit_s * 1000),
-            reconnect_ms=round(config.reconnect_s * 1000),
-            tls=config.tls.files if config.tls else None,
-        )
-    except CertificateUnusable as error:
-        raise InvalidArgument(str(error), field="tls", cure=TLS_CURE) from None
-    except CoreError as error:
-        raise InvalidArgument(
-            f"worker {config.name!r} cannot listen on {', '.join(config.listen)}: {error}",
-            field="listen",
-            cure="give it an address of this machine that is free, e.g. `listen: [tcp:127.0.0.1:0]`",
-        ) from error
 
 
 def _describe(config: WorkerConfig, roles: Sequence[LoadedRole]) -> WorkerInfo:

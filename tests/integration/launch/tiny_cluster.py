@@ -35,6 +35,9 @@ class AtOnce:
     async def flows_registered(self, plan: Plan) -> None:
         return
 
+    async def unserved(self, plan: Plan) -> list[str]:
+        return []
+
     async def laggards(self, plan: Plan) -> list[str]:
         return ["worker"]
 

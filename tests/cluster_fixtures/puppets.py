@@ -4,7 +4,7 @@ import ctypes
 import json
 import socket
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from pydantic import BaseModel
 
@@ -20,6 +20,13 @@ class Options(BaseModel):
     """`stage`: path of the test's socket."""
 
     stage: str
+
+
+class Turn(NamedTuple):
+    """The state after a round of a loop."""
+
+    text: Text
+    done: bool
 
 
 class Line:
@@ -166,6 +173,18 @@ class Puppet(Role):
     def join(self, words: list[Text]) -> Text:
         """All of a list in one."""
         return " ".join(words)
+
+    @method
+    def turn(self, words: list[Text]) -> Turn:
+        """One round: a dot behind each word but the first, which counts down to the last round."""
+        left = int(words[0]) - 1
+        return Turn(" ".join([str(left), *(f"{word}." for word in words[1:])]), done=left <= 0)
+
+    @method
+    def step(self, text: Text) -> Turn:
+        """One round of "rounds:word": a dot behind the word."""
+        left, word = text.split(":")
+        return Turn(f"{int(left) - 1}:{word}.", done=int(left) <= 1)
 
     def _spoken(self, words: Any, pause: int) -> Iterator[str]:
         for index, word in enumerate(words):

@@ -3,46 +3,113 @@
 import asyncio
 import os
 import random
+import signal
 from collections import Counter
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from omniflow.client import Client
+from omniflow.flow import collect, each, flow, loop, use
+from omniflow.types import Text
 from tests.cluster_fixtures.cluster import PuppetCluster
+from tests.cluster_fixtures.puppets import Puppet, Turn
 from tests.cluster_fixtures.submit import next_job_runs
 
 AT_ONCE = 12
-VICTIMS = ("one", "two-0", "two-1", "three", "etcd")
+WORKERS = ("one", "two-0", "two-1", "three")
+VICTIMS = (*WORKERS, "etcd")
+ROUNDS = 3
+# etcd stops for longer than the leases last that it keeps.
+ETCD_STOPS_S = 12.0
+
+first = use(Puppet, "first")
+second = use(Puppet, "second")
+third = use(Puppet, "third")
 
 
-async def work(client: Client, over: asyncio.Event, number: int, done: Counter[str]) -> None:
-    """Jobs of two flows, one after the other, each with a text of its own."""
+@flow
+def looped_fan(text: Text) -> Text:
+    """Each round fans out and joins."""
+
+    def part(text: Text) -> Turn:
+        return third.turn(collect(second.echo(word) for word in each(first.words(text))))
+
+    return loop(part, start=text, until="done", max_rounds=8)
+
+
+@flow
+def fanned_loop(text: Text) -> Text:
+    """Each word goes through a loop of its own."""
+
+    def part(text: Text) -> Turn:
+        return second.step(third.echo(text))
+
+    return third.join(collect(loop(part, start=word, until="done", max_rounds=8) for word in each(first.words(text))))
+
+
+# A flow's name, its text for a job of such a name, and the result.
+Work = tuple[str, Callable[[str], str], Callable[[str], str]]
+
+
+def words(name: str, count: int, form: str) -> str:
+    return " ".join(form.format(f"{name}.{word}") for word in range(count))
+
+
+def same(name: str) -> str:
+    return words(name, 50, "{}")
+
+
+PLAIN: list[Work] = [("chain", same, same), ("streamed", same, same)]
+DOTS = "." * ROUNDS
+NESTED: list[Work] = [
+    ("looped_fan", lambda name: f"{ROUNDS} {words(name, 4, '{}')}", lambda name: f"0 {words(name, 4, '{}' + DOTS)}"),
+    ("fanned_loop", lambda name: words(name, 4, f"{ROUNDS}:{{}}"), lambda name: words(name, 4, f"0:{{}}{DOTS}")),
+]
+
+
+async def register(client: Client) -> None:
+    for known in (looped_fan, fanned_loop):
+        await client.register_flow(known)
+
+
+async def work(client: Client, over: asyncio.Event, number: int, done: Counter[str], kinds: Sequence[Work]) -> None:
+    """Jobs of several flows, one after the other, each with a text of its own."""
     while not over.is_set():
-        text = " ".join(f"{number}.{done[str(number)]}.{word}" for word in range(50))
-        for flow in ("chain", "streamed"):
-            job = await client.submit(flow, {"text": text})
-            assert await job.result() == {"result": text}
+        name = f"{number}.{done[str(number)]}"
+        for kind, text, result in kinds:
+            job = await client.submit(kind, {"text": text(name)})
+            assert await job.result() == {"result": result(name)}
         done[str(number)] += 1
 
 
-async def kill(client: Client, shared: PuppetCluster, kills: int, over: asyncio.Event) -> None:
+async def kill(client: Client, shared: PuppetCluster, victims: Sequence[str], kills: int, over: asyncio.Event) -> None:
     """A victim at a time, the next one once a job has come through. The seed is told, to repeat a failure."""
     seed = int(os.environ.get("CHAOS_SEED", random.randrange(2**32)))
     print(f"CHAOS_SEED={seed}")
     chance = random.Random(seed)
     for _ in range(kills):
-        name = chance.choice(VICTIMS)
+        name = chance.choice(victims)
         await shared.until_replaced(shared.kill(name), name)
         await next_job_runs(client)
     over.set()
 
 
-async def rampage(client: Client, shared: PuppetCluster, kills: int) -> None:
+async def rampage(
+    client: Client,
+    shared: PuppetCluster,
+    kills: int,
+    *,
+    kinds: Sequence[Work] = PLAIN,
+    victims: Sequence[str] = VICTIMS,
+    at_once: int = AT_ONCE,
+) -> None:
     over, done = asyncio.Event(), Counter[str]()
+    await register(client)
     async with asyncio.TaskGroup() as group:
-        for number in range(AT_ONCE):
-            group.create_task(work(client, over, number, done))
-        group.create_task(kill(client, shared, kills, over))
+        for number in range(at_once):
+            group.create_task(work(client, over, number, done, kinds))
+        group.create_task(kill(client, shared, victims, kills, over))
     await shared.until_settled(client)
     await next_job_runs(client)
     status = await client.cluster_status()
@@ -51,6 +118,41 @@ async def rampage(client: Client, shared: PuppetCluster, kills: int) -> None:
 
 async def test_killing_anything_for_a_while_costs_no_job(client: Client, shared: PuppetCluster) -> None:
     await rampage(client, shared, kills=8)
+
+
+async def test_killing_workers_costs_no_job_whose_scopes_are_nested(client: Client, shared: PuppetCluster) -> None:
+    await rampage(client, shared, kills=6, kinds=NESTED, victims=WORKERS, at_once=4)
+
+
+async def stop_etcd(client: Client, shared: PuppetCluster, seconds: float) -> None:
+    """Under load, jobs of all kinds, and then until it is seen to be back."""
+    over, done = asyncio.Event(), Counter[str]()
+    await register(client)
+    before = {name: shared.process(name) for name in ("scheduler", *WORKERS)}
+    stopped = shared.send("etcd", signal.SIGSTOP)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for number in range(AT_ONCE):
+                group.create_task(work(client, over, number, done, [*PLAIN, *NESTED]))
+            await asyncio.sleep(seconds)  # the fault itself: for so long
+            assert all(done[str(number)] > 0 for number in range(AT_ONCE)), done
+            stopped.send(signal.SIGCONT)
+            await shared.until_status(client, lambda status: status.registry_reachable, "etcd is seen to be back")
+            await next_job_runs(client)
+            over.set()
+    finally:
+        stopped.send(signal.SIGCONT)
+    await shared.until_settled(client)
+    assert {name: shared.process(name) for name in before} == before, "nobody ended because of it"
+    # Who is new is found by it again.
+    shared.kill("three")
+    await next_job_runs(client)
+
+
+async def test_etcd_that_stops_under_load_for_longer_than_its_leases_costs_no_job(
+    client: Client, shared: PuppetCluster
+) -> None:
+    await stop_etcd(client, shared, ETCD_STOPS_S)
 
 
 async def test_killing_the_scheduler_under_load_costs_no_job_and_hangs_nobody(
@@ -82,3 +184,17 @@ async def test_killing_the_scheduler_under_load_costs_no_job_and_hangs_nobody(
 @pytest.mark.timeout(900)
 async def test_killing_anything_for_minutes_costs_no_job(client: Client, shared: PuppetCluster) -> None:
     await rampage(client, shared, kills=400)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+async def test_killing_workers_for_minutes_costs_no_job_whose_scopes_are_nested(
+    client: Client, shared: PuppetCluster
+) -> None:
+    await rampage(client, shared, kills=200, kinds=NESTED, victims=WORKERS, at_once=4)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+async def test_etcd_that_stops_under_load_for_two_minutes_costs_no_job(client: Client, shared: PuppetCluster) -> None:
+    await stop_etcd(client, shared, 120.0)

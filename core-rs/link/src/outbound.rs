@@ -63,6 +63,16 @@ impl Outbound {
         self.sent.bytes() >= self.window && !self.outbox.is_empty()
     }
 
+    /// Whether the peer has everything that was sent.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    /// Whether the peer waits to be told what this side has.
+    pub(crate) fn owes(&self) -> bool {
+        self.owed
+    }
+
     /// Whether `Finish` has gone into a batch since the last `resume`.
     pub(crate) fn has_finished(&self) -> bool {
         self.finish == Finish::Said

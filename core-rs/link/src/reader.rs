@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use tokio::time::timeout;
 
 use crate::error::LinkError;
 use crate::inbound::Inbound;
@@ -18,6 +19,14 @@ const TELL_EVERY: usize = 256 * 1024;
 #[derive(Debug)]
 pub struct LinkReader {
     shared: Arc<Shared>,
+    /// None once the peer has said that nothing follows.
+    ear: Option<Ear>,
+}
+
+/// What listens, on whichever connection there is.
+#[derive(Debug)]
+struct Ear {
+    shared: Arc<Shared>,
     /// None while the link waits for one.
     connection: Option<Connection>,
     buffer: BytesMut,
@@ -29,14 +38,17 @@ pub struct LinkReader {
 
 impl LinkReader {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let inbound = Inbound::new(shared.config.max_message_bytes);
-        Self {
-            shared,
+        let ear = Ear {
+            shared: Arc::clone(&shared),
             connection: None,
             buffer: BytesMut::new(),
-            inbound,
+            inbound: Inbound::new(shared.config.max_message_bytes),
             untold: 0,
             finished: false,
+        };
+        Self {
+            shared,
+            ear: Some(ear),
         }
     }
 
@@ -45,19 +57,67 @@ impl LinkReader {
     /// A broken connection is waited out; `Lost` says that it was not resumed. Cancelling a call loses nothing.
     pub async fn read(&mut self, messages: &mut Vec<Received>) -> Result<bool, LinkError> {
         let before = messages.len();
-        while messages.len() == before && !self.finished {
-            let Some(connection) = self.connection.clone() else {
-                self.reconnect().await?;
-                continue;
-            };
-            self.buffer.reserve(READ_BYTES);
-            match connection.socket.read(&mut self.buffer).await {
-                Ok(0) => self.broken(&connection, || "the peer closed the connection".to_owned()),
-                Ok(_) => self.take(messages)?,
-                Err(error) => self.broken(&connection, || format!("the connection broke: {error}")),
-            }
+        let Some(ear) = &mut self.ear else {
+            return Ok(false);
+        };
+        while messages.len() == before && !ear.finished {
+            ear.hear(messages).await?;
+        }
+        if ear.finished
+            && let Some(ear) = self.ear.take()
+        {
+            tokio::spawn(ear.linger());
         }
         Ok(messages.len() > before)
+    }
+}
+
+impl Ear {
+    /// One read, or one new connection.
+    async fn hear(&mut self, messages: &mut Vec<Received>) -> Result<(), LinkError> {
+        let Some(connection) = self.connection.clone() else {
+            return self.reconnect().await;
+        };
+        self.buffer.reserve(READ_BYTES);
+        match connection.socket.read(&mut self.buffer).await {
+            Ok(0) => self.broken(&connection, || "the peer closed the connection".to_owned()),
+            Ok(_) => self.take(messages)?,
+            Err(error) => self.broken(&connection, || format!("the connection broke: {error}")),
+        }
+        Ok(())
+    }
+
+    /// The peer sends no more. What it has of this side's last messages it still says, until the link is over.
+    async fn linger(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let mut none = Vec::new();
+        while !shared.is_over() {
+            let heard = tokio::select! {
+                heard = self.hear(&mut none) => heard,
+                // Whatever has changed is looked at above.
+                () = shared.connected.notified() => Ok(()),
+            };
+            if heard.is_err() {
+                break;
+            }
+            none.clear();
+        }
+        self.drain().await;
+    }
+
+    /// A socket that is closed with something unread in it takes along what the peer has not read yet: this side's last
+    /// word.
+    async fn drain(mut self) {
+        let Some(connection) = self.connection.take() else {
+            return;
+        };
+        let until_the_end = async {
+            while let Ok(1..) = connection.socket.read(&mut self.buffer).await {
+                self.buffer.clear();
+            }
+        };
+        // Whoever does not close its end is not waited for.
+        let _ = timeout(self.shared.config.resume_within, until_the_end).await;
     }
 
     fn take(&mut self, messages: &mut Vec<Received>) -> Result<(), LinkError> {
@@ -101,6 +161,8 @@ impl LinkReader {
 
 impl Drop for LinkReader {
     fn drop(&mut self) {
-        self.shared.stop_listening();
+        if self.ear.is_some() {
+            self.shared.stop_listening();
+        }
     }
 }

@@ -86,7 +86,8 @@ impl LinkSender {
         self.0.is_closed()
     }
 
-    /// Sends what is queued, then tells the peer that nothing follows. The reader goes on until the peer closes too.
+    /// Sends what is queued, then tells the peer that nothing follows. The reader goes on until the peer closes too. The
+    /// link lasts, over broken connections too, until the peer has said that it has everything: `ended` waits for that.
     pub fn close(&self) {
         let mut state = self.0.state();
         state.closing = true;
@@ -100,7 +101,8 @@ impl LinkSender {
         self.0.abort();
     }
 
-    /// Waits until everything has been written after `close`, or the link is over.
+    /// Waits, after `close`, until the peer has said that it has everything, or the link is over. A peer that does not read
+    /// never says so: whoever cannot wait that long gives this a limit.
     pub async fn ended(&self) {
         self.0.ended.notified().await;
         self.0.ended.notify_one();

@@ -18,6 +18,11 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
+    /// Whether the peer lacks nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
     /// Bytes that are kept.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes

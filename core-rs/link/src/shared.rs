@@ -45,16 +45,23 @@ pub(crate) struct State {
     /// Whether the writer will look at `outbound` without being woken.
     pub(crate) writer_busy: bool,
     pub(crate) closing: bool,
-    /// This side has said that nothing follows.
+    /// This side has said that nothing follows, and the other one has everything before that.
     finished: bool,
     /// The other side has said so, or nobody listens to it.
     deaf: bool,
+    /// Nobody listens to the other side, so that what it has is not heard either.
+    unheard: bool,
     over: Option<Over>,
 }
 
 impl State {
     pub(crate) fn is_over(&self) -> bool {
         self.over.is_some()
+    }
+
+    /// Whether nothing is left to do for this direction: whoever can be heard has said that it has everything.
+    fn is_through(&self) -> bool {
+        self.outbound.has_finished() && (self.unheard || self.outbound.is_acknowledged())
     }
 }
 
@@ -100,6 +107,7 @@ impl Shared {
                 closing: false,
                 finished: false,
                 deaf: false,
+                unheard: false,
                 over: None,
             }),
             received: AtomicU64::new(0),
@@ -149,11 +157,12 @@ impl Shared {
             return Step::Leave;
         }
         if batch.is_empty() {
-            if state.outbound.has_finished() && !state.finished {
+            if state.is_through() && !state.finished {
                 state.finished = true;
                 self.ended.notify_one();
             }
-            if state.finished && state.deaf {
+            // The peer waits for a last word, too.
+            if state.finished && state.deaf && (state.unheard || !state.outbound.owes()) {
                 drop(state);
                 self.end(Over::Closed, Shutdown::Write);
                 return Step::Leave;
@@ -183,11 +192,11 @@ impl Shared {
         if let Some(next) = heard.received {
             state.outbound.received(next)?;
         }
-        if heard.asked || owed {
+        if heard.asked || owed || heard.finished {
             state.outbound.owe();
         }
         state.deaf |= heard.finished;
-        let wake = heard.asked || owed || heard.finished || held_up;
+        let wake = heard.asked || owed || heard.finished || held_up || state.is_through();
         drop(state);
         if wake {
             self.work.notify_one();
@@ -197,7 +206,10 @@ impl Shared {
 
     /// Nobody reads any more; what comes is not taken.
     pub(crate) fn stop_listening(&self) {
-        self.state().deaf = true;
+        let mut state = self.state();
+        state.deaf = true;
+        state.unheard = true;
+        drop(state);
         self.work.notify_one();
     }
 
@@ -244,10 +256,11 @@ impl Shared {
         socket.shutdown(Shutdown::Both);
         state.cause = cause();
         state.generation += 1;
-        let over = state.finished;
+        // The writer may not have looked since the peer's last word.
+        let over = (state.finished || state.is_through()) && state.deaf;
         drop(state);
         if over {
-            // Everything was said; who doesn't answer any more has nothing to add.
+            // Both sides have said everything.
             self.end(Over::Closed, Shutdown::Both);
         }
         self.work.notify_one();

@@ -8,9 +8,10 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use omniflow_link::greeting::{GREETING_BYTES, Greeting, LinkId, Purpose};
-use omniflow_link::{Address, Endpoint, LinkConfig, LinkError, LossReason};
+use omniflow_link::{Address, Endpoint, LinkConfig, LinkError, LinkSender, LossReason};
 use proptest::prelude::*;
 use support::{Ear, PATIENCE, Wire, link, message, patient, unix};
+use tokio::time::timeout;
 
 fn path(address: &Address) -> std::path::PathBuf {
     match address {
@@ -73,6 +74,47 @@ proptest! {
             }
         });
     }
+}
+
+/// Of its first connection, the wire takes the dialler's greeting and so many bytes more.
+async fn over_a_short_wire(
+    folder: &tempfile::TempDir,
+    more: usize,
+) -> (Wire, (LinkSender, Ear), (LinkSender, Ear)) {
+    let endpoint = Endpoint::new(patient());
+    let listener = endpoint.bind(&unix(folder)).await.expect("binds");
+    let wire = Wire::new(path(listener.address()), vec![GREETING_BYTES + more]);
+    let (near, far) = link(&endpoint, &wire.address, &listener).await;
+    // It accepts the connections to come.
+    tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+    (wire, near, far)
+}
+
+#[tokio::test]
+async fn what_was_sent_last_before_a_close_outlives_a_connection_that_swallows_it() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (_wire, (near, back), (far, mut there)) = over_a_short_wire(&folder, 10).await;
+    near.send(message(1, "last")).expect("sent");
+    near.close();
+    assert_eq!(&there.next().await.body[..], b"headlast");
+    assert!(there.end().await.is_ok(), "closed in good order");
+    timeout(PATIENCE, near.ended()).await.expect("it was told so");
+    assert_eq!(near.unacknowledged_bytes(), 0);
+    far.close();
+    assert!(back.end().await.is_ok());
+}
+
+#[tokio::test]
+async fn so_does_what_the_other_side_sends_after_that() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (_wire, (near, mut back), (far, there)) = over_a_short_wire(&folder, 60).await;
+    near.close();
+    assert!(there.end().await.is_ok(), "closed in good order");
+    far.send(message(1, vec![1; 1_000])).expect("sent");
+    far.close();
+    assert_eq!(back.next().await.body.len(), 1_004);
+    assert!(back.end().await.is_ok(), "closed in good order");
+    timeout(PATIENCE, far.ended()).await.expect("it was told so");
 }
 
 #[tokio::test]

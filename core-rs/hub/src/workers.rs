@@ -84,9 +84,9 @@ impl Line {
         self.sender.close();
     }
 
-    /// Whether something still waits to be written.
+    /// Whether the worker may lack something of what it was sent.
     pub(crate) fn is_busy(&self) -> bool {
-        self.sender.queued_bytes() > 0
+        self.sender.queued_bytes() + self.sender.unacknowledged_bytes() > 0
     }
 
     fn flush(&mut self) {

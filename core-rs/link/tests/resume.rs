@@ -98,7 +98,9 @@ async fn what_was_sent_last_before_a_close_outlives_a_connection_that_swallows_i
     near.close();
     assert_eq!(&there.next().await.body[..], b"headlast");
     assert!(there.end().await.is_ok(), "closed in good order");
-    timeout(PATIENCE, near.ended()).await.expect("it was told so");
+    timeout(PATIENCE, near.ended())
+        .await
+        .expect("it was told so");
     assert_eq!(near.unacknowledged_bytes(), 0);
     far.close();
     assert!(back.end().await.is_ok());
@@ -114,7 +116,9 @@ async fn so_does_what_the_other_side_sends_after_that() {
     far.close();
     assert_eq!(back.next().await.body.len(), 1_004);
     assert!(back.end().await.is_ok(), "closed in good order");
-    timeout(PATIENCE, far.ended()).await.expect("it was told so");
+    timeout(PATIENCE, far.ended())
+        .await
+        .expect("it was told so");
 }
 
 #[tokio::test]

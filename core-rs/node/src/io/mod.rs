@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use omniflow_link::{Address, Endpoint, LinkError, Listener};
+use omniflow_link::{Address, Endpoint, LinkError, LinkSender, Listener};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -22,8 +22,8 @@ pub(crate) use shared::{Identity, Shared};
 const HOUSEKEEPING: Duration = Duration::from_secs(5);
 /// How often it is seen whether a broken connection to the scheduler is back.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// When the worker closes, its last messages have this long to leave.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// When the worker closes, its peers have this long to say that they have its last messages.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Binds every address, then serves them on a thread of its own. Returns where it listens, with real ports.
 pub(crate) fn start(
@@ -72,11 +72,15 @@ async fn serve(shared: Arc<Shared>, dials: UnboundedReceiver<PeerIx>, listeners:
     shared.stopped().await;
     // Who has lost a link to this worker would dial again: it is not to get another one.
     accepting.iter().for_each(|task| task.abort());
-    for link in shared.all_links() {
-        link.close();
-        // A peer that doesn't read loses what it did not take.
-        let _ = timeout(LAST_WORDS, link.ended()).await;
-    }
+    let links = shared.all_links();
+    links.iter().for_each(LinkSender::close);
+    let all_have_it = async {
+        for link in &links {
+            link.ended().await;
+        }
+    };
+    // A peer that doesn't read loses what it did not take.
+    let _ = timeout(LAST_WORDS, all_have_it).await;
 }
 
 async fn accept(shared: Arc<Shared>, listener: Listener) {

@@ -26,7 +26,7 @@ impl Control {
             return;
         };
         let plan = &self.plans[job.flow.0 as usize];
-        let waits = job.held && self.holding || !job.letting_go.is_empty();
+        let waits = job.held && self.holding || !job.letting_go.is_empty() || !job.asked.is_empty();
         let roles = job.pending.iter();
         let mut roles = roles.filter_map(|(node, _)| plan.nodes[*node as usize].role);
         if let Some(role) = roles.find(|role| waits || !self.ledger.has_candidate(*role)) {
@@ -53,8 +53,14 @@ impl Control {
                 features: &[],
             };
             let near = near(job, plan, planned, &key, &self.ledger, &self.fleet);
+            let moves = job.slots.get(node as usize, &key).map(|slot| slot.moves);
             let policy: &mut dyn Policy = &mut *self.policy;
-            let chosen = near.or_else(|| policy.choose(&request, &self.ledger));
+            // What moves does so for the sake of load.
+            let best = moves.filter(|moves| *moves > 0);
+            let best = best.and_then(|_| self.ledger.least_outstanding(role));
+            let chosen = near
+                .or(best)
+                .or_else(|| policy.choose(&request, &self.ledger));
             let known = chosen.and_then(|worker| Some((worker, self.fleet.get(worker)?)));
             let Some((worker, view)) = known else {
                 continue;
@@ -96,6 +102,7 @@ impl Control {
     pub(crate) fn unload(&mut self, role: RoleId, worker: WorkerId) {
         self.ledger.end(worker, WORK);
         self.policy.ended(role, worker, WORK);
+        self.uneven.note(role, &self.ledger);
     }
 }
 
@@ -145,12 +152,19 @@ impl Job {
         slot.worker = worker;
         slot.stand = Stand::Held;
         slot.state = NodeState::Bound;
-        slot.set_entry(None);
+        // One that has moved before it started is the same attempt, elsewhere.
+        let moved = slot.entry().and_then(|entry| self.attempts.get_mut(entry));
+        let moved = moved.filter(|listed| slot.moves > 0 && !listed.is_over());
         if !planned.in_loop {
             let bound_us = now.since(self.arrived);
             let attempt =
                 Attempt::new(node, key.clone(), worker, worker_name, slot.epoch, bound_us);
-            slot.set_entry(self.list(attempt, key.is_root()));
+            match moved {
+                Some(listed) => *listed = attempt,
+                None => slot.set_entry(self.list(attempt, key.is_root())),
+            }
+        } else {
+            slot.set_entry(None);
         }
         self.slots.put(node, &key, slot);
         Placed { node, key, before }

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use omniflow_flow::Key;
 use omniflow_placement::WorkerId;
 
 use crate::effect::Effect;
-use crate::event::NodeState;
 use crate::fault::Fault;
 use crate::ids::{JobId, Micros};
 use crate::job::{Job, Outcome};
@@ -30,6 +28,7 @@ impl Control {
             self.drains.pop_first();
             self.drain_is_over(worker, now, effects);
         }
+        self.look_at_loads(now, effects);
     }
 
     /// The worker is rid of what it has not finished, which goes on elsewhere, so that nothing keeps it from leaving.
@@ -126,62 +125,6 @@ impl Control {
             share,
             allowed_ms,
         ))
-    }
-
-    /// Why the job was not done in time: no worker for a role, or the node where it hung.
-    fn expired(&self, job: &Job, now: Micros) -> Fault {
-        let plan = &self.plans[job.flow.0 as usize];
-        let (waited_ms, allowed_ms) = (
-            now.since(job.arrived) / 1_000,
-            job.deadline.since(job.arrived) / 1_000,
-        );
-        if let Some(worker) = job.letting_go.first() {
-            let view = self.fleet.get(*worker);
-            let name = view.map_or("", |view| &view.name);
-            let stage = format!(
-                "worker {name:?} has not let go of the job's run before it was started over"
-            );
-            return Fault::deadline_exceeded(allowed_ms, "", name, &stage);
-        }
-        if let Outcome::Waiting(role) = job.outcome {
-            let of_role = |(node, _): &&(u32, Key)| plan.nodes[*node as usize].role == Some(role);
-            let node = job.pending.iter().find(of_role);
-            let name = node.map_or("?", |(node, _)| plan.name(*node as usize));
-            return Fault::no_worker(self.fleet.role_name(role), name, waited_ms);
-        }
-        let Some((node, key, slot)) = job.held_up_at() else {
-            return Fault::deadline_exceeded(
-                allowed_ms,
-                "",
-                "",
-                "every node has ended, but a result is missing",
-            );
-        };
-        let (name, worker) = (plan.name(node), self.holder(job, slot));
-        let what = match key.is_root() {
-            true => format!("node {name:?}"),
-            false => format!("node {name:?} of key {key}"),
-        };
-        let listed = slot.entry().and_then(|entry| job.attempts.get(entry));
-        let for_ms = |since: fn(&Attempt) -> u64| {
-            let elapsed_us = now.since(job.arrived);
-            listed.map_or(String::new(), |attempt| {
-                let ms = elapsed_us.saturating_sub(since(attempt)) / 1_000;
-                format!(" for {ms} ms")
-            })
-        };
-        let stage = match slot.state {
-            NodeState::Bound => format!("{what} on worker {worker:?} still waits for its inputs"),
-            NodeState::Queued => {
-                let waited = for_ms(|attempt| attempt.queued_us);
-                format!("{what} has waited in the queue of worker {worker:?}{waited}")
-            }
-            _ => {
-                let run = for_ms(|attempt| attempt.started_us);
-                format!("{what} has been running on worker {worker:?}{run}")
-            }
-        };
-        Fault::deadline_exceeded(allowed_ms, name, &worker, &stage)
     }
 }
 

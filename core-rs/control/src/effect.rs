@@ -49,6 +49,40 @@ pub enum Effect {
         /// What.
         binds: Arc<[Bind]>,
     },
+    /// Ask the worker for these binds of the job: others could have them sooner. What no engine has taken there, the worker
+    /// gives back (`Event::Moved`), and runs under no epoch that it was told of so far.
+    Recall {
+        /// The job.
+        job: JobId,
+        /// Whom to ask; it lives.
+        worker: WorkerId,
+        /// What it has.
+        binds: Vec<Bind>,
+    },
+    /// A resumable bind has lost its worker, and is to go on from what was delivered (rule 12). From now on, the hub's own
+    /// resolver and these workers drop what attempts before `epoch` have sent. Each worker says what it holds
+    /// (`Event::Delivered`); the longest of that and of what the hub itself holds goes along with the next bind.
+    AskDelivered {
+        /// The job.
+        job: JobId,
+        /// The node, by index.
+        node: u32,
+        /// The key of its bind.
+        key: Key,
+        /// Of the attempt to come, or an earlier one that will not be.
+        epoch: u32,
+        /// Whom to ask, all alive; maybe nobody.
+        workers: Vec<WorkerId>,
+    },
+    /// A resumable bind runs again from its beginning: nothing that was said of it goes along with its next bind.
+    BeginAnew {
+        /// The job.
+        job: JobId,
+        /// The node, by index.
+        node: u32,
+        /// The key of its bind.
+        key: Key,
+    },
     /// The job runs again from its inputs, after a release to all its workers: too much of it is gone with a worker. The
     /// hub's own resolver starts anew; result frames that a client may have are compared and not shown twice. What a worker
     /// says of the job before it has confirmed the release is of the earlier run. Each one's confirmation is an

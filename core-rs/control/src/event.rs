@@ -78,6 +78,16 @@ pub enum Event {
         /// The node, by index.
         by: u32,
     },
+    /// The worker has given these binds back before any engine had taken them (`Effect::Recall`): they go elsewhere, under
+    /// a new epoch. What is not (any more) the worker's is left alone.
+    Moved {
+        /// The job.
+        job: JobId,
+        /// Who had them.
+        worker: WorkerId,
+        /// Nodes, by index, keys of binds, and epochs.
+        binds: Vec<(u32, Key, u32)>,
+    },
     /// The worker has let go of the job's run before it was started over. Nothing of the job is placed before every worker
     /// that knew of it has, or is dead: frames of the new run must not meet what is left of the old one.
     LetGo {
@@ -85,6 +95,22 @@ pub enum Event {
         job: JobId,
         /// Who.
         worker: WorkerId,
+    },
+    /// The worker has said what it holds of a resumable bind (`Effect::AskDelivered`). Nothing of the job is placed before
+    /// everybody who was asked has, or is dead.
+    Delivered {
+        /// The job.
+        job: JobId,
+        /// Who.
+        worker: WorkerId,
+        /// The node, by index.
+        node: u32,
+        /// The key of its bind.
+        key: Key,
+        /// As it was asked.
+        epoch: u32,
+        /// How many frames were delivered there.
+        frames: u64,
     },
     /// A frame of a result was delivered to the scheduler's resolver.
     ResultFrame {
@@ -274,7 +300,9 @@ pub enum NodeState {
     Done,
     /// This attempt has failed.
     Failed,
-    /// It is over without having ended: its worker died, or says that nobody needs it (`Cancelled`, or `NodeClosed`: it was
-    /// bound and can never run). Then it counts no longer, and no other attempt follows.
+    /// It is over without having ended: its worker died, or it had read what was lost.
     Lost,
+    /// Its worker says that nobody needs it (`Cancelled`), or that it was bound and can never run (`NodeClosed`): it counts
+    /// no longer, and no other attempt follows.
+    Stopped,
 }

@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use crate::ids::{ClientId, FlowId, JobId, Micros};
 use crate::plan::Plan;
 use crate::report::{Attempt, KEPT_ATTEMPTS};
+use crate::resuming::Asked;
 use crate::scopes::EndedScopes;
 use crate::slot::{Slot, Stand};
 use crate::slots::Slots;
@@ -76,6 +77,8 @@ pub struct Job {
     pub(crate) known: Vec<WorkerId>,
     /// Workers that have not let go of its run before it was started over.
     pub(crate) letting_go: Vec<WorkerId>,
+    /// Binds that are to go on from what was delivered, and who has not said yet what that is.
+    pub(crate) asked: Vec<Asked>,
     /// How many binds are about to report.
     pub(crate) reporting: u32,
     /// What is known of its scopes that have ended.
@@ -131,6 +134,7 @@ impl Job {
             pending: Vec::new(),
             known: Vec::new(),
             letting_go: Vec::new(),
+            asked: Vec::new(),
             reporting: 0,
             scopes: None,
             open_results: vec![true; plan.results].into(),
@@ -157,6 +161,7 @@ impl Job {
         self.slots = Slots::new(plan.nodes.len(), floor);
         self.scopes = None;
         self.adopted = false;
+        self.asked.clear();
         self.reporting = 0;
         self.pending.clear();
         for node in &plan.at_once {
@@ -240,8 +245,7 @@ impl Job {
 
     /// Attempts at a bind in this life of the scheduler.
     pub(crate) fn tries(&self, slot: &Slot) -> u32 {
-        // One that was adopted has an epoch of an earlier life.
-        slot.epoch.saturating_sub(self.floor) + self.restarts
+        slot.attempts(self.floor) + self.restarts
     }
 
     /// Takes the attempt into the report, if there is room. `listed`: whatever room there is.

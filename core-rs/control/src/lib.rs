@@ -5,13 +5,15 @@
 //! - `table`: the job table and the dispatch of events.
 //! - `plan`: what is known of a flow. `slot`, `slots`: where the nodes of a job are, by the keys of its fan-outs.
 //! - `admission`: why a job is taken or refused. `binding`: why a node went to a worker. `telling`: who hears of it.
+//! - `recalling`: binds that go to a better worker before they have started.
 //! - `wanted`: binds that are asked for while a job runs. `scopes`: fan-outs and loops that end.
 //! - `progress`: what events of activations and results change. `ending`: what happens when a job is over.
 //! - `report` with `traffic`: what is told of a job's attempts.
 //! - `clients`: to whom a job belongs, and what becomes of it when they go.
-//! - `recovery`: what happens when a worker dies; `rerun`: what runs again then. `restoring`: jobs of an earlier life of the
+//! - `recovery`: what happens when a worker dies; `rerun`: what runs again then; `resuming`: what goes on
+//!   from where it was. `restoring`: jobs of an earlier life of the
 //!   scheduler; `adopting`: what goes on of them.
-//! - `deadlines`: what happens as time passes.
+//! - `deadlines`: what happens as time passes; `held_up`: what a job hung at.
 //! - `fault`: every error that a job can end in, with its cure.
 
 mod admission;
@@ -25,14 +27,17 @@ mod ending;
 pub mod event;
 mod fault;
 mod fleet;
+mod held_up;
 mod ids;
 mod job;
 mod plan;
 mod progress;
+mod recalling;
 mod recovery;
 mod report;
 mod rerun;
 mod restoring;
+mod resuming;
 mod scopes;
 mod slot;
 mod slots;

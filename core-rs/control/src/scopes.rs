@@ -120,8 +120,9 @@ impl Job {
             for key in under {
                 let slot = self.slots.get(node, &key);
                 let cut_off = slot.is_some_and(|slot| {
-                    slot.state < NodeState::Done && slot.epoch > self.floor + 1
-                        || slot.stand == Stand::Wanted && slot.epoch > self.floor
+                    let attempts = slot.attempts(self.floor);
+                    slot.state < NodeState::Done && attempts > 1
+                        || slot.stand == Stand::Wanted && attempts > 0
                 });
                 is_gone |= keeps && cut_off;
                 let Some((worker, held, reports)) = self.alter(node, &key, |slot| {

@@ -33,6 +33,8 @@ pub(crate) struct Slot {
     pub(crate) state: NodeState,
     /// Some attempt of it has said that it sent something.
     pub(crate) sent: bool,
+    /// How often it went elsewhere before it had started: those epochs were no attempts.
+    pub(crate) moves: u8,
 }
 
 impl Slot {
@@ -44,6 +46,7 @@ impl Slot {
             stand,
             state: NodeState::Bound,
             sent: false,
+            moves: 0,
         }
     }
 
@@ -63,6 +66,13 @@ impl Slot {
     /// Whether it was ever given to a worker. `floor` is the job's; a bind that was adopted is of an earlier life.
     pub(crate) fn has_begun(&self, floor: u32) -> bool {
         self.epoch > floor || self.sent || self.worker != WorkerId(0)
+    }
+
+    /// How many attempts there were after the epoch `floor`.
+    pub(crate) fn attempts(&self, floor: u32) -> u32 {
+        // One that was adopted has an epoch of an earlier life.
+        let epochs = self.epoch.saturating_sub(floor);
+        epochs.saturating_sub(u32::from(self.moves))
     }
 
     pub(crate) fn is_at(&self, worker: WorkerId) -> bool {

@@ -13,6 +13,7 @@ use crate::fleet::{Fleet, WorkerState, WorkerView};
 use crate::ids::{ClientId, FlowId, JobId, Micros};
 use crate::job::Job;
 use crate::plan::Plan;
+use crate::recalling::Uneven;
 
 /// Bounds of the job table.
 #[derive(Clone, Debug)]
@@ -91,6 +92,7 @@ pub struct Control {
     pub(crate) closed: bool,
     /// Restored jobs are not placed yet.
     pub(crate) holding: bool,
+    pub(crate) uneven: Uneven,
 }
 
 impl Control {
@@ -118,6 +120,7 @@ impl Control {
             last_end: Micros(0),
             closed: false,
             holding: false,
+            uneven: Uneven::default(),
         }
     }
 
@@ -157,7 +160,16 @@ impl Control {
                 key,
                 by,
             } => self.scope_left((job, scope, by), &key, now, effects),
+            Event::Moved { job, worker, binds } => self.moved((job, worker), binds, now, effects),
             Event::LetGo { job, worker } => self.let_go(job, worker, now, effects),
+            Event::Delivered {
+                job,
+                worker,
+                node,
+                key,
+                epoch,
+                frames,
+            } => self.delivered(job, worker, (node, key, epoch), frames, now, effects),
             Event::ResultFrame { job } => self.result_frame(job, now),
             Event::ResultOver { job, port } => self.result_over(job, port, now, effects),
             Event::Contradiction { job, edge, seq } => {
@@ -175,13 +187,14 @@ impl Control {
             Event::Close => self.closed = true,
             Event::Tick => self.tick(now, effects),
         }
+        self.uneven.arm(now);
     }
 
     /// When `Tick` is due next.
     pub fn next_timer(&self) -> Option<Micros> {
         let job = self.timers.first().map(|(due, _)| *due);
         let drain = self.drains.first().map(|(due, _)| *due);
-        job.into_iter().chain(drain).min()
+        job.into_iter().chain(drain).chain(self.uneven.due()).min()
     }
 
     /// The job that was submitted under this idempotency key, while its record is kept.
@@ -258,6 +271,7 @@ impl Control {
         for role in roles {
             self.place_waiting(*role, now, effects);
         }
+        self.share_with_new(roles, effects);
     }
 
     fn worker_draining(&mut self, worker: WorkerId) {

@@ -34,6 +34,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (any::<usize>(), 0..6u32).prop_map(|(pick, key)| Step::Close { pick, key }),
         1 => any::<usize>().prop_map(|pick| Step::Leave { pick }),
         4 => any::<usize>().prop_map(|pick| Step::LetGo { pick }),
+        4 => any::<usize>().prop_map(|pick| Step::GiveBack { pick }),
         2 => (0..200u64).prop_map(|ms| Step::Wait { ms }),
     ]
 }

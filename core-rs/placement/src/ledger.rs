@@ -198,6 +198,14 @@ impl Ledger {
             .map(|(_, _, worker)| *worker)
     }
 
+    /// The fewest and the most activations that one candidate has outstanding.
+    pub fn spread(&self, role: RoleId) -> Option<(u32, u32)> {
+        let by_load = &self.roles.get(&role)?.by_load;
+        let (least, _, _) = by_load.first()?;
+        let (most, _, _) = by_load.last()?;
+        Some((*least, *most))
+    }
+
     /// The next candidate by number after `last`, around the end.
     pub fn candidate_after(&self, role: RoleId, last: Option<WorkerId>) -> Option<WorkerId> {
         let by_id = &self.roles.get(&role)?.by_id;

@@ -24,6 +24,8 @@ pub(crate) struct Plan {
     pub(crate) scopes: Box<[PlannedScope]>,
     /// What is bound when a job is admitted, in the order of placing.
     pub(crate) at_once: Box<[u32]>,
+    /// What may go to another worker as long as it has not started.
+    pub(crate) movable: Box<[u32]>,
     pub(crate) results: usize,
     /// Whether it has fan-outs.
     pub(crate) fans_out: bool,
@@ -62,6 +64,8 @@ pub(crate) struct PlannedNode {
     pub(crate) turns: Box<[u32]>,
     /// A new attempt sends what an earlier one sent.
     pub(crate) deterministic: bool,
+    /// A new attempt goes on from what its readers hold (`Graph::resumes`).
+    pub(crate) resumes: bool,
     /// 0: the cluster's default.
     pub(crate) max_attempts: u32,
     /// The part of the job's deadline that an attempt may take; 0: all of it.
@@ -98,6 +102,7 @@ impl Plan {
                 turns: Box::default(),
                 deterministic: node.options.deterministic
                     && !exclusive::is_a_race(&graph, NodeId(index as u32)),
+                resumes: graph.resumes(NodeId(index as u32)),
                 max_attempts: node.options.max_attempts,
                 deadline_share: node.options.deadline_share,
             })
@@ -115,6 +120,7 @@ impl Plan {
         Self {
             fans_out: nodes.iter().any(|node| node.depth > 0),
             at_once: at_once.into(),
+            movable: movable(&graph, &nodes),
             results: graph.results().len(),
             graph,
             nodes,
@@ -145,6 +151,29 @@ fn home(graph: &Graph, node: NodeId) -> Option<usize> {
         Home::Scheduler => None,
         Home::Node(home) => Some(home.index()),
     }
+}
+
+/// Nodes that lose nothing when they go elsewhere before they have started: nothing at their side has sent or told anything
+/// by then, whatever comes first decides nothing, and nobody chose their worker for being near another.
+fn movable(graph: &Graph, nodes: &[PlannedNode]) -> Box<[u32]> {
+    let follows = |beside: &NodeId| {
+        let kind = graph.node(*beside).map(|spec| &spec.kind);
+        matches!(kind, Some(NodeKind::Each { .. } | NodeKind::Route { .. }))
+    };
+    let is_neighbour = |node: u32| nodes.iter().any(|other| other.near.contains(&node));
+    let is_movable = |node: &u32| {
+        let (planned, spec) = (&nodes[*node as usize], &graph.nodes()[*node as usize]);
+        planned.role.is_some()
+            && !planned.in_loop
+            && !planned.forwards
+            && planned.closes.is_empty()
+            && planned.turns.is_empty()
+            && planned.near.is_empty()
+            && !is_neighbour(*node)
+            && spec.trigger.len() <= 1
+            && graph.companions(NodeId(*node)).iter().all(follows)
+    };
+    (0..nodes.len() as u32).filter(is_movable).collect()
 }
 
 /// Whoever stands behind no gate is bound with every key of its innermost fan-out.

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use super::place::{Message, Place, SCHEDULER, Said};
 use super::value::{Value, mix};
 use omniflow_control::{
-    ClientId, Control, Effect, Event, FlowId, JobId, Limits, Micros, NodeState, NodeUpdate,
+    ClientId, Code, Control, Effect, Event, FlowId, JobId, Limits, Micros, NodeState, NodeUpdate,
     Outcome, Submission,
 };
-use omniflow_flow::{Effect as Resolved, Graph, Home, Item, Key, NodeId, PortIx};
+use omniflow_flow::{Delivered, Effect as Resolved, Graph, Home, Item, Key, NodeId, PortIx};
 use omniflow_placement::{WorkerId, policy};
 
 pub type Results = BTreeMap<PortIx, Vec<Item<Value>>>;
@@ -33,6 +33,12 @@ pub struct Cluster {
     next: u32,
     random: u64,
     pub starts: u32,
+    /// What resumable binds that are to be placed go on from, with the epochs that were asked about.
+    resuming: BTreeMap<(NodeId, Key), (u32, Delivered<Value>)>,
+    /// How often one went on from something.
+    pub resumptions: usize,
+    /// How many binds have moved before they had started.
+    pub moves: usize,
 }
 
 impl Cluster {
@@ -57,6 +63,9 @@ impl Cluster {
             next: 0,
             random: seed,
             starts: 0,
+            resuming: BTreeMap::new(),
+            resumptions: 0,
+            moves: 0,
         };
         (0..3).for_each(|_| cluster.join());
         cluster.step(Event::Submit(Submission {
@@ -150,6 +159,13 @@ impl Cluster {
                 self.begin_again(&binds);
                 for worker in workers {
                     let link = self.links.entry((SCHEDULER, worker.0)).or_default();
+                    for (node, key, _, epoch) in binds.iter().filter(|bind| bind.2 == worker.0) {
+                        let at = (NodeId(*node), key.clone());
+                        if let Some((_, delivered)) = self.resuming.remove(&at) {
+                            self.resumptions += usize::from(!delivered.is_empty());
+                            link.push_back(Message::Resume(at.0, at.1, *epoch, delivered));
+                        }
+                    }
                     link.push_back(Message::Bind(binds.clone()));
                     if self.told.insert(worker.0) {
                         link.extend(self.left.iter().cloned());
@@ -159,15 +175,36 @@ impl Cluster {
                 self.deliver(SCHEDULER);
             }
             Effect::Release { workers, fault, .. } => {
-                assert!(fault.is_none(), "{fault:?}");
+                let told = fault.as_ref().map(|fault| fault.code);
+                assert!(
+                    told.is_none_or(|code| code == Code::NotReplayable),
+                    "{fault:?}"
+                );
                 for worker in workers {
                     let link = self.links.entry((SCHEDULER, worker.0)).or_default();
                     link.push_back(Message::Release);
                     *self.forgetting.entry(worker.0).or_default() += 1;
                 }
             }
+            Effect::Recall { worker, binds, .. } => {
+                let binds = binds.into_iter();
+                let binds = binds.map(|bind| (bind.node, bind.key, bind.epoch));
+                let link = self.links.entry((SCHEDULER, worker.0)).or_default();
+                link.push_back(Message::Recall(binds.collect()));
+            }
+            Effect::AskDelivered {
+                node,
+                key,
+                epoch,
+                workers,
+                ..
+            } => self.ask_delivered(NodeId(node), key, epoch, &workers),
+            Effect::BeginAnew { node, key, .. } => {
+                self.resuming.remove(&(NodeId(node), key));
+            }
             Effect::StartOver { .. } => {
                 self.starts += 1;
+                self.resuming.clear();
                 self.left.clear();
                 self.told.clear();
                 self.results.clear();
@@ -177,6 +214,34 @@ impl Cluster {
             }
             _ => {}
         }
+    }
+
+    fn ask_delivered(&mut self, node: NodeId, key: Key, epoch: u32, workers: &[WorkerId]) {
+        let scheduler = self.places.get_mut(&SCHEDULER).unwrap();
+        scheduler.resolver.producer_restarted(node, &key, epoch);
+        let here = scheduler.resolver.delivered(node, &key);
+        self.resuming.insert((node, key.clone()), (epoch, here));
+        for worker in workers {
+            let link = self.links.entry((SCHEDULER, worker.0)).or_default();
+            link.push_back(Message::Ask(node, key.clone(), epoch));
+        }
+    }
+
+    fn delivered(&mut self, worker: u32, at: (NodeId, Key), epoch: u32, told: Delivered<Value>) {
+        let frames = told.frames.len() as u64;
+        if let Some((asked, known)) = self.resuming.get_mut(&at)
+            && *asked == epoch
+        {
+            *known = std::mem::take(known).longer(told);
+        }
+        self.step(Event::Delivered {
+            job: self.job,
+            worker: WorkerId(worker),
+            node: at.0.0,
+            key: at.1,
+            epoch,
+            frames,
+        });
     }
 
     /// What leaves beside a node that runs again is to leave again.
@@ -219,6 +284,10 @@ impl Cluster {
                         let node = node.0;
                         self.step(Event::Closed { job, node, key });
                     }
+                    Resolved::Contradiction { edge, seq, .. } => {
+                        let edge = edge.0;
+                        self.step(Event::Contradiction { job, edge, seq });
+                    }
                     Resolved::Result { port, item } => {
                         let over = !matches!(item, Item::Frame { .. })
                             || !self.graph.results()[port.index()].value_type.stream;
@@ -255,7 +324,7 @@ impl Cluster {
                         Said::Queued => NodeState::Queued,
                         Said::Started => NodeState::Started,
                         Said::Done => NodeState::Done,
-                        Said::Lost => NodeState::Lost,
+                        Said::Stopped => NodeState::Stopped,
                     },
                     at: self.now,
                     features: Vec::new(),
@@ -266,6 +335,18 @@ impl Cluster {
             }
             _ if earlier => {}
             Message::Wanted(wanted) => self.step(Event::Wanted { job, wanted }),
+            Message::Delivered(node, key, epoch, told) => {
+                self.delivered(worker, (node, key), epoch, told);
+            }
+            Message::Contradiction(edge, seq) => {
+                let edge = edge.0;
+                self.step(Event::Contradiction { job, edge, seq });
+            }
+            Message::Moved(binds) => {
+                self.moves += binds.len();
+                let worker = WorkerId(worker);
+                self.step(Event::Moved { job, worker, binds });
+            }
             Message::Item(sent) => self.places.get_mut(&SCHEDULER).unwrap().arrive(sent),
             Message::Left(scope, key, by) => {
                 let message = Message::Left(scope, key.clone(), by);
@@ -353,9 +434,17 @@ impl Cluster {
             self.reach_scheduler(from, message);
             return true;
         }
-        let place = self.places.get_mut(&to).unwrap();
+        let Some(place) = self.places.get_mut(&to) else {
+            // It was told something before its death was known.
+            return true;
+        };
         match message {
             Message::Bind(binds) => place.bind(&binds),
+            Message::Recall(binds) => place.give_back(binds),
+            Message::Ask(node, key, epoch) => place.tell_delivered(node, key, epoch),
+            Message::Resume(node, key, epoch, delivered) => {
+                place.resuming.insert((node, key), (epoch, delivered));
+            }
             Message::Item(sent) => place.arrive(sent),
             Message::Left(scope, key, by) => place.left(scope, &key, by),
             Message::Release => {
@@ -370,9 +459,40 @@ impl Cluster {
 
     /// Runs the job to its end; workers die after these numbers of steps.
     pub fn run(&mut self, deaths: &[usize]) -> Results {
+        self.run_with(deaths, &[])
+    }
+
+    /// The same; others join after these numbers of steps.
+    pub fn run_with(&mut self, deaths: &[usize], joins: &[usize]) -> Results {
+        self.go(deaths, joins);
+        let job = self.control.job(self.job).unwrap();
+        assert!(
+            matches!(job.outcome, Outcome::Succeeded),
+            "{:?}",
+            job.outcome
+        );
+        assert_eq!(self.control.outstanding(), 0);
+        std::mem::take(&mut self.results)
+    }
+
+    /// The same, of a job that may end because something of it cannot be said again: none.
+    pub fn try_run(&mut self, deaths: &[usize]) -> Option<Results> {
+        self.go(deaths, &[]);
+        let job = self.control.job(self.job).unwrap();
+        match &job.outcome {
+            Outcome::Failed(fault) if fault.code == Code::NotReplayable => None,
+            Outcome::Succeeded => Some(std::mem::take(&mut self.results)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn go(&mut self, deaths: &[usize], joins: &[usize]) {
         for step in 0.. {
             if self.is_over() {
                 break;
+            }
+            if joins.contains(&step) {
+                self.join();
             }
             if deaths.contains(&step) {
                 self.lose();
@@ -384,14 +504,6 @@ impl Cluster {
                 assert!(self.is_over(), "it hangs: {}", self.describe());
             }
         }
-        let job = self.control.job(self.job).unwrap();
-        assert!(
-            matches!(job.outcome, Outcome::Succeeded),
-            "{:?}",
-            job.outcome
-        );
-        assert_eq!(self.control.outstanding(), 0);
-        std::mem::take(&mut self.results)
     }
 
     fn describe(&self) -> String {

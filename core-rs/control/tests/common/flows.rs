@@ -75,6 +75,26 @@ pub fn routed() -> GraphSpec {
     flow.spec
 }
 
+/// `told = tell(plan(ask))` is a result, and `read(collect(told))` is one; nodes: 0 plan, 1 tell, 2 collect, 3 read. `tell` is
+/// resumable, and each of its attempts says something else.
+pub fn told() -> Arc<Graph> {
+    let mut flow = FlowBuilder::new();
+    let ask = flow.input("ask", text());
+    let plan = flow.node("plan", &[("ask", text(), ask)], &[text()]);
+    let tell = flow.node("tell", &[("plan", text(), out(plan, 0))], &[texts()]);
+    let kind = NodeKind::Collect { scope: ROOT };
+    let words = [(texts(), out(tell, 0))];
+    let collect = flow.control("collect", ROOT, kind, &words, &[list()]);
+    let read = flow.node("read", &[("words", list(), out(collect, 0))], &[text()]);
+    flow.result("words", texts(), &[out(tell, 0)]);
+    flow.result("read", text(), &[out(read, 0)]);
+    for (index, node) in flow.spec.nodes.iter_mut().enumerate() {
+        node.options.deterministic = index != tell.index();
+        node.options.resumable = index == tell.index();
+    }
+    flow.graph()
+}
+
 /// A loop that gives out a part each round; nodes: 0 begin, 1 loop, 2 next, 3 until, 4 end.
 pub fn agent() -> GraphSpec {
     let mut flow = FlowBuilder::new();

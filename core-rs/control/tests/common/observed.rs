@@ -2,7 +2,7 @@
 
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
-use omniflow_control::{Bind, Effect, JobId};
+use omniflow_control::{Bind, Effect, Event, JobId, NodeState};
 use omniflow_placement::WorkerId;
 
 use super::world::{FAN, World};
@@ -34,6 +34,15 @@ impl World {
                     }
                 }
             }
+            Effect::Recall { job, worker, binds } => {
+                assert!(self.accepted.contains(&job) && !self.ended.contains(&job));
+                assert!(self.living.contains_key(&worker.0) && !binds.is_empty());
+                for bind in binds {
+                    let at = (job, bind.node, bind.key.clone());
+                    assert_eq!(self.binds.get(&at), Some(&(bind.epoch, worker)));
+                    self.recalled.push((job, bind));
+                }
+            }
             Effect::StartOver { job } => {
                 assert!(self.accepted.contains(&job) && !self.ended.contains(&job));
                 let workers = self.released.drain(..);
@@ -52,7 +61,24 @@ impl World {
             ),
             Effect::Forgotten { job } => assert!(self.ended.contains(&job)),
             Effect::Refused { fault, .. } => assert!(!fault.cure.is_empty()),
-            Effect::Progress { .. } => {}
+            Effect::Progress { .. } | Effect::AskDelivered { .. } | Effect::BeginAnew { .. } => {}
+        }
+    }
+
+    /// A worker gives back something that it was asked for, if nothing of it has run by then.
+    pub(super) fn give_back(&mut self, pick: usize) {
+        if self.recalled.is_empty() {
+            return;
+        }
+        let (job, bind) = self.recalled.swap_remove(pick % self.recalled.len());
+        let attempt = (job, bind.node, bind.key.clone(), bind.epoch);
+        let state = self.reported.get(&attempt).copied();
+        let started = state.is_some_and(|state| state > NodeState::Queued);
+        let given = !started && self.living.contains_key(&bind.worker.0);
+        if given && self.reported.insert(attempt, NodeState::Lost) != Some(NodeState::Lost) {
+            let binds = vec![(bind.node, bind.key, bind.epoch)];
+            let worker = bind.worker;
+            self.apply(Event::Moved { job, worker, binds });
         }
     }
 

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use omniflow_flow::{
-    ActivationInput, Arrival, EdgeId, Effect, Graph, Home, Item, Key, NodeId, Origin, PortIx,
-    Reader, Resolver, ScopeId,
+    ActivationInput, Arrival, Delivered, EdgeId, Effect, Graph, Home, Item, Key, NodeId, Origin,
+    PortIx, Reader, Resolver, ScopeId,
 };
 
 use super::value::Value;
@@ -23,6 +23,14 @@ pub enum Message {
     Report(NodeId, Key, u32, Said),
     Release,
     Released,
+    /// Node, key, epoch.
+    Recall(Vec<(u32, Key, u32)>),
+    Moved(Vec<(u32, Key, u32)>),
+    /// Of a resumable bind, with the epoch of the attempt to come: what is held; what is; what to go on from.
+    Ask(NodeId, Key, u32),
+    Contradiction(EdgeId, u64),
+    Delivered(NodeId, Key, u32, Delivered<Value>),
+    Resume(NodeId, Key, u32, Delivered<Value>),
 }
 
 /// How far an activation is.
@@ -31,7 +39,7 @@ pub enum Said {
     Queued,
     Started,
     Done,
-    Lost,
+    Stopped,
 }
 
 #[derive(Clone, Debug)]
@@ -56,8 +64,12 @@ pub struct Place {
     sent: Vec<Sent>,
     got: Vec<Sent>,
     asked: BTreeSet<(u32, Key)>,
+    /// Bound here, and given back before they had started.
+    given: BTreeSet<(NodeId, Key)>,
     /// Activations that can run, with their epochs.
     pub ready: BTreeMap<(NodeId, Key), Ready>,
+    /// What resumable binds go on from, with their epochs.
+    pub resuming: BTreeMap<(NodeId, Key), (u32, Delivered<Value>)>,
     /// To be carried to other places, in order.
     pub out: Vec<(u32, Message)>,
     /// Only of the scheduler's: what the job table and the client have to hear of.
@@ -78,7 +90,9 @@ impl Place {
             sent: Vec::new(),
             got: Vec::new(),
             asked: BTreeSet::new(),
+            given: BTreeSet::new(),
             ready: BTreeMap::new(),
+            resuming: BTreeMap::new(),
             out: Vec::new(),
             seen: Vec::new(),
         }
@@ -96,6 +110,7 @@ impl Place {
         for (node, key, worker, epoch) in &newer {
             let (node, bind) = (NodeId(*node), (*worker, *epoch));
             self.asked.remove(&(node.0, key.clone()));
+            self.given.remove(&(node, key.clone()));
             let known = self.bound.insert((node, key.clone()), bind);
             if known.is_some() || *epoch > 1 {
                 let graph = self.graph.clone();
@@ -137,6 +152,35 @@ impl Place {
         }
     }
 
+    pub fn give_back(&mut self, binds: Vec<(u32, Key, u32)>) {
+        let mut given = Vec::new();
+        for (node, key, epoch) in binds {
+            let at = (NodeId(node), key.clone());
+            let here = self.bound.get(&at) == Some(&(self.me, epoch));
+            let waits = || {
+                let hosted = self.resolver.hosted(at.0, &key).is_some();
+                hosted && !self.resolver.is_over(at.0, &key)
+            };
+            if here && (self.ready.contains_key(&at) || waits()) {
+                self.ready.remove(&at);
+                self.resolver.unhost(at.0, &key);
+                self.given.insert(at);
+                given.push((node, key, epoch));
+            }
+        }
+        if !given.is_empty() {
+            self.out.push((SCHEDULER, Message::Moved(given)));
+        }
+    }
+
+    /// Whether what is for it waits for its next bind.
+    fn is_given(&self, edge: EdgeId, key: &Key) -> bool {
+        match self.graph.reader(edge, key) {
+            Some(Reader::One(node, at)) => self.given.contains(&(node, at)),
+            _ => false,
+        }
+    }
+
     fn resend(&mut self, node: NodeId, key: &Key, worker: u32) {
         let graph = self.graph.clone();
         let for_it = |sent: &&Sent| match graph.reader(sent.edge, &sent.key) {
@@ -172,7 +216,7 @@ impl Place {
             // Whoever sent it sends it again when the bind comes to it.
             return;
         }
-        if self.accept(sent.clone()) != Arrival::Stale {
+        if self.is_given(sent.edge, &sent.key) || self.accept(sent.clone()) != Arrival::Stale {
             self.got.push(sent);
         }
     }
@@ -192,6 +236,9 @@ impl Place {
 
     fn send(&mut self, sent: Sent) {
         self.sent.push(sent.clone());
+        if self.is_given(sent.edge, &sent.key) {
+            return;
+        }
         let mark = self.graph.is_mark(sent.edge, &sent.item);
         match self.graph.reader(sent.edge, &sent.key).unwrap() {
             Reader::Scheduler => self.bring(SCHEDULER, sent),
@@ -221,6 +268,14 @@ impl Place {
                     .for_each(|to| self.bring(to, sent.clone()));
             }
         }
+    }
+
+    /// Says what is held of a resumable bind.
+    pub fn tell_delivered(&mut self, node: NodeId, key: Key, epoch: u32) {
+        self.resolver.producer_restarted(node, &key, epoch);
+        let delivered = self.resolver.delivered(node, &key);
+        let told = Message::Delivered(node, key, epoch, delivered);
+        self.out.push((SCHEDULER, told));
     }
 
     pub fn left(&mut self, scope: ScopeId, key: &Key, by: NodeId) {
@@ -277,10 +332,15 @@ impl Place {
         let spec = graph.node(node).unwrap();
         self.report(node, &key, epoch, Said::Started);
         let mut effects = Vec::new();
-        for (port, frames) in super::value::outputs(spec, &key, &inputs)
-            .into_iter()
-            .enumerate()
-        {
+        let mut outputs = super::value::outputs(spec, &key, &inputs);
+        if graph.resumes(node) {
+            let known = self.resuming.remove(&(node, key.clone()));
+            let delivered = known.filter(|(of, _)| *of == epoch).unwrap_or_default().1;
+            let resumed = self.resolver.resume(node, &key, &delivered, &mut effects);
+            resumed.unwrap();
+            outputs = vec![super::value::rest(&delivered, epoch)];
+        }
+        for (port, frames) in outputs.into_iter().enumerate() {
             for frame in frames {
                 let port = PortIx(port as u32);
                 let sent = self.resolver.emit(node, &key, port, frame, &mut effects);
@@ -300,6 +360,11 @@ impl Place {
     fn epoch(&self, node: NodeId, key: &Key) -> u32 {
         let at = (node, self.graph.bind_key(node, key));
         self.bound.get(&at).map_or(0, |(_, epoch)| *epoch)
+    }
+
+    fn tells_anew(&self) -> bool {
+        let mut nodes = (0..self.graph.nodes().len() as u32).map(NodeId);
+        nodes.any(|node| self.graph.resumes(node))
     }
 
     pub fn carry_out(&mut self, effects: Vec<Effect<Value>>) {
@@ -335,14 +400,21 @@ impl Place {
                 }
                 Effect::Cancelled { node, key } => {
                     if let Some((epoch, _)) = self.ready.remove(&(node, key.clone())) {
-                        self.report(node, &key, epoch, Said::Lost);
+                        self.report(node, &key, epoch, Said::Stopped);
                     }
                 }
                 Effect::NodeClosed { node, key } if self.me != SCHEDULER => {
                     let epoch = self.epoch(node, &key);
-                    self.report(node, &key, epoch, Said::Lost);
+                    self.report(node, &key, epoch, Said::Stopped);
                 }
                 Effect::Failed { node, key, fault } => panic!("{node:?} {key}: {fault}"),
+                // Only what is drawn anew by each attempt may be.
+                Effect::Contradiction { edge, seq, .. } if self.tells_anew() => match self.me {
+                    SCHEDULER => self.seen.push(effect),
+                    _ => self
+                        .out
+                        .push((SCHEDULER, Message::Contradiction(edge, seq))),
+                },
                 Effect::Contradiction { edge, key, seq } => {
                     panic!("{edge:?} contradicts itself at {key}, {seq}")
                 }

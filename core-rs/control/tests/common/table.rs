@@ -229,6 +229,29 @@ impl Table {
         self.effects.iter().any(over)
     }
 
+    /// What workers were asked for in the last step.
+    pub fn recalled(&self) -> Vec<Bind> {
+        let recalled = self.effects.iter().filter_map(|effect| match effect {
+            Effect::Recall { worker, binds, .. } => {
+                assert!(binds.iter().all(|bind| bind.worker == *worker));
+                Some(binds.clone())
+            }
+            _ => None,
+        });
+        recalled.flatten().collect()
+    }
+
+    /// A worker gives these back.
+    pub fn give_back(&mut self, worker: u32, binds: &[Bind]) {
+        let binds = binds.iter();
+        let binds = binds.map(|bind| (bind.node, bind.key.clone(), bind.epoch));
+        self.step(Event::Moved {
+            job: self.job,
+            worker: WorkerId(worker),
+            binds: binds.collect(),
+        });
+    }
+
     /// Whether the worker was told of that bind, as it stands.
     pub fn knows(&self, worker: u32, node: u32, key: &[u32]) -> bool {
         let at = (node, Key::new(key));

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)]
 
-use omniflow_flow::{ActivationInput, InputValue, Key, NodeSpec, Payload, ValueKind};
+use omniflow_flow::{ActivationInput, Delivered, InputValue, Key, NodeSpec, Payload, ValueKind};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
@@ -69,4 +69,15 @@ pub fn outputs(spec: &NodeSpec, key: &Key, inputs: &[ActivationInput<Value>]) ->
         (0..frames).map(frame).collect()
     };
     (0..).zip(&spec.outputs).map(output).collect()
+}
+
+/// What a resumable role says after what was delivered: each attempt something else, and so many frames as it likes.
+pub fn rest(delivered: &Delivered<Value>, epoch: u32) -> Vec<Value> {
+    if delivered.ended {
+        return Vec::new();
+    }
+    let said = delivered.frames.len() as u64;
+    let more = mix(&[epoch.into(), said]) % 5;
+    let frame = |seq| Value::Number(mix(&[epoch.into(), seq]));
+    (said..said + more).map(frame).collect()
 }

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use omniflow_control::{
-    ClientId, Control, Event, FlowId, JobId, Limits, Micros, NodeState, NodeUpdate, Submission,
+    Bind, ClientId, Control, Event, FlowId, JobId, Limits, Micros, NodeState, NodeUpdate,
+    Submission,
 };
 use omniflow_flow::{GraphSpec, Key, NodeKind};
 use omniflow_placement::{WorkerId, policy};
@@ -67,6 +68,10 @@ pub enum Step {
     LetGo {
         pick: usize,
     },
+    /// A worker gives back something that it was asked for and has not started.
+    GiveBack {
+        pick: usize,
+    },
     /// A fan-out or a loop ends.
     Leave {
         pick: usize,
@@ -96,6 +101,8 @@ pub struct World {
     /// Who was told to release a job; and those that start over.
     pub(super) released: Vec<WorkerId>,
     pub(super) letting_go: Vec<(JobId, WorkerId)>,
+    /// What workers were asked for.
+    pub(super) recalled: Vec<(JobId, Bind)>,
     pub(super) reported: BTreeMap<(JobId, u32, Key, u32), NodeState>,
 }
 
@@ -162,6 +169,7 @@ impl World {
             told: BTreeMap::new(),
             released: Vec::new(),
             letting_go: Vec::new(),
+            recalled: Vec::new(),
             reported: BTreeMap::new(),
         };
         for role in 0..3 {
@@ -170,7 +178,7 @@ impl World {
         world
     }
 
-    fn apply(&mut self, event: Event) {
+    pub(super) fn apply(&mut self, event: Event) {
         let mut effects = Vec::new();
         self.now.0 += 1;
         self.control.step(event, self.now, &mut effects);
@@ -225,7 +233,7 @@ impl World {
             NodeState::Bound => NodeState::Queued,
             NodeState::Queued => NodeState::Started,
             NodeState::Started if fail => NodeState::Failed,
-            NodeState::Started if pick.is_multiple_of(8) => NodeState::Lost,
+            NodeState::Started if pick.is_multiple_of(8) => NodeState::Stopped,
             NodeState::Started => NodeState::Done,
             _ => return,
         };
@@ -267,6 +275,7 @@ impl World {
                     self.apply(Event::LetGo { job, worker });
                 }
             }
+            Step::GiveBack { pick } => self.give_back(pick),
             Step::Want { pick, key } => {
                 let job = self.running(pick);
                 let wanted = job.and_then(|job| Some((job, self.wanted(job, pick, key)?)));

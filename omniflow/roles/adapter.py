@@ -12,6 +12,7 @@ from omniflow.errors import BadOutput, Cancelled, InternalError, InvalidArgument
 from omniflow.roles.activation import Activation, CoreActivation, CoreReady
 from omniflow.roles.description import NO_DEFAULT, MethodSpec, PortSpec, RoleSpec
 from omniflow.roles.failure import InvalidInput, QueueClosed, failure_of
+from omniflow.roles.frame import StatefulFrame, state_bytes, states_of
 from omniflow.types import Stream, ValueType, decode, encode
 
 _READ_FRAMES = 64
@@ -65,6 +66,10 @@ class TypedActivation:
         return self._core.remaining_ms
 
     @cached_property
+    def resumed(self) -> tuple[bytes, ...]:
+        return states_of(self._core.resumed)
+
+    @cached_property
     def parameters(self) -> Mapping[str, Any]:
         return {each.name: self._parameter(each.name, each.type, each.default) for each in self.spec.parameters}
 
@@ -98,7 +103,7 @@ class TypedActivation:
     def emit(self, frames: Sequence[Any], port: str | None = None) -> int:
         spec = self._output(port)
         try:
-            payloads = [encode(frame, spec.type, field=spec.name) for frame in frames]
+            payloads = [self._payload(frame, spec) for frame in frames]
         except TooLarge as error:
             raise BadOutput(
                 f"`{self.method}` sends too much at once on `{spec.name}`: {error.message}",
@@ -117,6 +122,13 @@ class TypedActivation:
         except core.CoreError as error:
             raise _translated(error) from error
 
+    def wait_for_room(self, timeout: float) -> bool:
+        """Sleeps until there is room for what `emit` did not take; False after `timeout` seconds. Raises `Cancelled`."""
+        try:
+            return self._core.wait_for_room(timeout)
+        except core.CoreError as error:
+            raise _translated(error) from error
+
     def end(self, port: str | None = None) -> None:
         try:
             self._core.end(self._output(port).name)
@@ -132,6 +144,17 @@ class TypedActivation:
     def fail(self, error: BaseException) -> None:
         names = {port.name for port in self.spec.inputs} | {each.name for each in self.spec.parameters}
         self._core.fail(failure_of(error, names).to_proto().SerializeToString())
+
+    def _payload(self, frame: Any, port: PortSpec) -> bytes:
+        if frame.__class__ is not StatefulFrame:
+            return encode(frame, port.type, field=port.name)
+        if not self.spec.options.resumable:
+            raise BadOutput(
+                f"`{self.method}` is not resumable, and sends a frame with state on `{port.name}`",
+                field=port.name,
+                cure="decorate it with @method(resumable=True), or send the value alone",
+            )
+        return encode(frame.value, port.type, field=port.name) + state_bytes(frame.state)
 
     def _parameter(self, name: str, type: ValueType, default: Any) -> Any:
         payload = self._constants.get(name)

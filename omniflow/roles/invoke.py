@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, closing
 from contextvars import ContextVar
@@ -15,7 +14,7 @@ from omniflow.roles.description import PortSpec
 from omniflow.roles.role import Role
 
 _CURRENT: ContextVar[Activation | None] = ContextVar("omniflow_activation", default=None)
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
+_ROOM_SECONDS = 1.0
 
 
 def current() -> Activation:
@@ -106,10 +105,6 @@ def _iterator(port: PortSpec, value: Any) -> Iterator[Any]:
 
 
 def _push(activation: TypedActivation, port: PortSpec, frame: Any) -> None:
-    """Sends one frame, waiting while its consumer has no room."""
-    pause = _FIRST_PAUSE
+    """Sends one frame, asleep while its consumer has no room."""
     while not activation.emit([frame], port.name):
-        if activation.cancelled:
-            raise Cancelled("the job is over")
-        time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
+        activation.wait_for_room(_ROOM_SECONDS)

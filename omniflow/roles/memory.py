@@ -24,8 +24,9 @@ from omniflow.v1 import error_pb2
 class MemoryActivation:
     """One activation. `arguments`: inputs and parameters by name; the frames of a stream as an iterable.
 
-    A required stream left out stays open until `feed` and `end_input` have filled it. Afterwards `results` and `error`
-    tell what came of it. Raises `InvalidArgument` for a name or value that the method doesn't declare.
+    A required stream left out stays open until `feed` and `end_input` have filled it. `after`: an earlier attempt at a
+    resumable method, of which `delivered` frames had come when it was lost: this one goes on after them. Afterwards
+    `results` and `error` tell what came of it. Raises `InvalidArgument` for a name or value that the method doesn't declare.
     """
 
     role = "memory"
@@ -34,12 +35,21 @@ class MemoryActivation:
     key: tuple[int, ...] = ()
 
     def __init__(
-        self, spec: MethodSpec, arguments: dict[str, Any], *, seed: int = 0, deadline_seconds: float = 600.0
+        self,
+        spec: MethodSpec,
+        arguments: dict[str, Any],
+        *,
+        seed: int = 0,
+        deadline_seconds: float = 600.0,
+        after: MemoryActivation | None = None,
+        delivered: int = 0,
     ) -> None:
         self.spec = spec
         self.job, self.node, self.method, self.seed = "job-1", f"memory.{spec.name}", spec.name, seed
         self.parameters: dict[str, bytes] = {}
         self.features: dict[str, float] = {}
+        sent = [*after.resumed, *after._sent[spec.outputs[0].name]] if after is not None else []
+        self.resumed: list[bytes] = sent[:delivered]
         self._deadline = time.monotonic() + deadline_seconds
         self._values: dict[str, bytes] = {}
         self._streams: dict[str, deque[bytes]] = {port.name: deque() for port in spec.inputs if port.type.stream}
@@ -142,6 +152,12 @@ class MemoryActivation:
         self._sent[port] += frames
         return len(frames)
 
+    def wait_for_room(self, timeout: float) -> bool:
+        """There is always room here."""
+        if self._cancelled:
+            raise core.Cancelled("the job was cancelled")
+        return True
+
     def end(self, port: str) -> None:
         """Outputs end with the activation here."""
 
@@ -164,9 +180,13 @@ class MemoryQueue:
         self._closed = False
         self._changed = threading.Condition()
 
-    def put(self, method: str, *, seed: int = 0, **arguments: Any) -> MemoryActivation:
-        """Adds an activation of `method`."""
-        activation = MemoryActivation(self.spec.methods[method], arguments, seed=seed)
+    def put(
+        self, method: str, *, seed: int = 0, after: MemoryActivation | None = None, delivered: int = 0, **arguments: Any
+    ) -> MemoryActivation:
+        """Adds an activation of `method`; `after` and `delivered` are `MemoryActivation`'s."""
+        activation = MemoryActivation(
+            self.spec.methods[method], arguments, seed=seed, after=after, delivered=delivered
+        )
         with self._changed:
             self._waiting.append(activation)
             self._changed.notify()
@@ -189,9 +209,20 @@ class MemoryQueue:
         return len(self._waiting)
 
 
-def run_method(role: Role, method: str, *, seed: int = 0, **arguments: Any) -> MemoryActivation:
-    """Runs one activation of a plain role here and now; its `results` and `error` tell what came of it."""
+def run_method(
+    role: Role,
+    method: str,
+    *,
+    seed: int = 0,
+    after: MemoryActivation | None = None,
+    delivered: int = 0,
+    **arguments: Any,
+) -> MemoryActivation:
+    """Runs one activation of a plain role here and now; its `results` and `error` tell what came of it.
+
+    `after` and `delivered` are `MemoryActivation`'s.
+    """
     spec = spec_of(type(role)).methods[method]
-    activation = MemoryActivation(spec, arguments, seed=seed)
+    activation = MemoryActivation(spec, arguments, seed=seed, after=after, delivered=delivered)
     invoke(role, TypedActivation(activation, spec))
     return activation

@@ -1,6 +1,6 @@
 //! Doing what the job table decides.
 
-use omniflow_control::{Bind, Effect, Fault, JobId, Micros, NodeState};
+use omniflow_control::{Bind, Effect, Fault, JobId, Micros, NodeState, Outcome};
 use omniflow_placement::WorkerId;
 use omniflow_wire::{LinkMessage, v1};
 
@@ -22,6 +22,15 @@ impl State {
                 workers,
                 binds,
             } => self.bind(job, &workers, &binds, now),
+            Effect::Recall { job, worker, binds } => self.recall(job, worker, &binds),
+            Effect::AskDelivered {
+                job,
+                node,
+                key,
+                epoch,
+                workers,
+            } => self.ask_delivered(job, (node, key), epoch, &workers),
+            Effect::BeginAnew { job, node, key } => self.begin_anew(job, node, key),
             Effect::StartOver { job } => self.start_over(job),
             Effect::Release {
                 job,
@@ -99,15 +108,30 @@ impl State {
             tenant: job.tenant.to_string(),
             binds: living.map(wire_bind).collect(),
             parameters: running.parameters.clone(),
+            delivered: Vec::new(),
+            priority: job.priority,
         };
         stop_at("bound");
         let flow = job.flow;
+        let mut resumed = Vec::new();
+        for worker in workers {
+            let delivered = running.resuming.take(*worker, binds);
+            if !delivered.is_empty() {
+                let message = v1::BindJob {
+                    delivered,
+                    ..message.clone()
+                };
+                resumed.push((*worker, link_frame(&message.into(), CONTROL)));
+            }
+        }
         let frame = link_frame(&LinkMessage::BindJob(message), CONTROL);
         let new = |worker: &&WorkerId| running.outgoing.join(**worker);
         let new: Vec<WorkerId> = workers.iter().filter(new).copied().collect();
         for worker in workers {
             self.introduce(*worker, binds);
             self.define(*worker, flow);
+            let own = resumed.iter().find(|(of, _)| of == worker);
+            let frame = own.map_or(&frame, |(_, frame)| frame);
             self.workers.send(*worker, frame.clone());
         }
         for worker in new {
@@ -158,6 +182,13 @@ impl State {
     }
 
     fn release(&mut self, job: JobId, workers: &[WorkerId], fault: Option<&Fault>) {
+        let outcome = self.control.job(job).map(|job| &job.outcome);
+        if matches!(outcome, Some(Outcome::Succeeded)) {
+            for worker in workers {
+                self.workers.job_ended(*worker, job.0);
+            }
+            return;
+        }
         let message = v1::ReleaseJobs {
             term: self.config.term,
             jobs: vec![job.0],
@@ -211,7 +242,7 @@ impl State {
     }
 }
 
-fn wire_bind(bind: &Bind) -> v1::Bind {
+pub(crate) fn wire_bind(bind: &Bind) -> v1::Bind {
     v1::Bind {
         node: bind.node,
         key: bind.key.path().to_vec(),

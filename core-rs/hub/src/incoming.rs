@@ -42,6 +42,8 @@ impl State {
             LinkMessage::BindsWanted(message) => self.binds_wanted(message, now),
             LinkMessage::ScopeLeft(message) => self.left_at_worker(worker, &message, now),
             LinkMessage::Unwanted(message) => self.unwanted(&message, now),
+            LinkMessage::Moved(message) => self.moved(worker, message, now),
+            LinkMessage::DeliveredReport(report) => self.delivered(worker, report, now),
             LinkMessage::Contradiction(found) => {
                 let (job, edge, seq) = (JobId(found.job), found.edge, found.seq);
                 self.step(Event::Contradiction { job, edge, seq }, now);
@@ -170,7 +172,9 @@ pub(crate) fn job_of(message: &LinkMessage) -> Option<u64> {
         LinkMessage::BindsWanted(message) => Some(message.job),
         LinkMessage::ScopeLeft(message) => Some(message.job),
         LinkMessage::Unwanted(message) => Some(message.job),
+        LinkMessage::Moved(message) => Some(message.job),
         LinkMessage::Contradiction(message) => Some(message.job),
+        LinkMessage::DeliveredReport(message) => Some(message.job),
         _ => None,
     }
 }

@@ -7,13 +7,15 @@
 //! - The scheduler is a place of each job, with a resolver of its own for control nodes beside inputs and results:
 //!   `arriving`, what comes to it on edges (`frames`: as they travel); `resolved`, what it wants done; `feeding`, what goes to
 //!   nodes when they are bound (`feeds`: which inputs; `outgoing`: what was sent, and where nodes are). `starting_over`: a job
-//!   that runs again from its inputs.
+//!   that runs again from its inputs; `resuming`: a node that goes on from what was delivered.
 //! - `clients` with `take`: what each client still has to be told, read from cursors.
+//! - `recalling`: binds that workers are asked to give back.
 //! - `budgets`: how many bytes the scheduler holds for its clients.
 //! - `workers`: who is known. `membership`: who joins and leaves. `worker_link`: dialling, heartbeats, death.
 //!   `unreachable`: a worker that another one cannot reach.
 //! - `journal`: what survives the process. `journaling`: what is written into it, and what waits for that. `restore`: the
 //!   next life. `awaiting`: what workers hold of the last one. `stop_at`: points at which tests have the process die.
+//! - `replication`: the same journal at a standby, and what clients may be told while it follows.
 //! - `flows`, `nearest` (did you mean ...?), `status`, `convert`, `traffic`: what their names say.
 
 mod arriving;
@@ -36,9 +38,12 @@ mod journaling;
 mod membership;
 mod nearest;
 mod outgoing;
+mod recalling;
+mod replication;
 mod resolved;
 mod restore;
 mod result_log;
+mod resuming;
 mod shared;
 mod starting_over;
 mod state;
@@ -59,3 +64,4 @@ pub use error::HubError;
 pub use flows::flow_version;
 pub use hub::Hub;
 pub use journal::{JournalConfig, JournalError};
+pub use replication::{Mark, Marked, ReplicationConfig, Standby, StandbyConfig};

@@ -1,19 +1,20 @@
 //! One run of a node in a job for one key, as the worker's threads share it: inputs, streams, and whether to stop.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use omniflow_flow::{ActivationInput, InputValue, Key, NodeId, PortIx};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::core::credits::{Amount, Grant, Meter, WINDOW};
 use crate::core::flow_counts::Traffic;
 use crate::error::NodeError;
 use crate::flow_entry::FlowEntry;
 use crate::ids::JobId;
+use crate::ready::Rank;
 
 /// What all activations of a job share.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct JobInfo {
     pub(crate) id: JobId,
     pub(crate) seed: u64,
     pub(crate) tenant: String,
+    /// Its class: a higher one goes first.
+    pub(crate) priority: i32,
     /// "node.parameter" to serialized Value: what this job overrides.
     pub(crate) overrides: BTreeMap<String, Bytes>,
     pub(crate) deadline: Mutex<Option<Instant>>,
@@ -86,9 +89,12 @@ pub struct Activation {
     pub(crate) node: NodeId,
     pub(crate) key: Key,
     pub(crate) epoch: u32,
-    /// Its place in the ready queue: the job's order, then the queue's count of arrivals, from 1.
+    /// The job's place among others of its class.
     pub(crate) order: f64,
-    pub(crate) arrival: AtomicU64,
+    /// Its place in the ready queue, once it has one.
+    pub(crate) rank: OnceLock<Rank>,
+    /// Frames of earlier attempts that it goes on from, with their state.
+    pub(crate) resumed: Vec<Bytes>,
     inputs: Vec<Input>,
     cancelled: AtomicBool,
     pub(crate) started: AtomicBool,
@@ -141,7 +147,8 @@ impl Activation {
             key,
             epoch,
             order,
-            arrival: AtomicU64::new(0),
+            rank: OnceLock::new(),
+            resumed: Vec::new(),
             inputs,
             cancelled: AtomicBool::new(false),
             started: AtomicBool::new(false),
@@ -192,6 +199,12 @@ impl Activation {
         self.epoch
     }
 
+    /// What its readers have of earlier attempts, from the first frame on: serialized Values, each with the FrameState behind
+    /// it. It goes on after that; its next frame is the one that follows. Only of a resumable method.
+    pub fn resumed(&self) -> &[Bytes] {
+        &self.resumed
+    }
+
     /// The job's seed.
     pub fn seed(&self) -> u64 {
         self.job.seed
@@ -207,6 +220,12 @@ impl Activation {
         self.inputs
             .iter()
             .map(|input| (input.parameter.as_str(), input.kind))
+    }
+
+    /// Serialized Values: the inputs that have one, by parameter.
+    pub fn values(&self) -> impl Iterator<Item = (&str, &Bytes)> {
+        let inputs = self.inputs.iter();
+        inputs.filter_map(|input| Some((input.parameter.as_str(), input.value.as_ref()?)))
     }
 
     /// Serialized Values: the flow's constants, overridden by the job's.
@@ -296,11 +315,30 @@ impl Activation {
             if !grants.is_empty() || until.is_some_and(|until| now >= until) {
                 return Ok(Some(Vec::new()));
             }
-            let wake = until.into_iter().chain(*self.job.deadline.lock()).min();
-            match wake {
-                Some(wake) => drop(self.changed.wait_until(&mut streams, wake)),
-                None => self.changed.wait(&mut streams),
+            self.wait(&mut streams, until);
+        }
+    }
+
+    /// Whether there is room for what was refused. False: not `until` then.
+    pub(crate) fn wait_for_room(&self, until: Option<Instant>) -> Result<bool, NodeError> {
+        let mut streams = self.streams.lock();
+        loop {
+            self.check()?;
+            if !self.held_up.load(Ordering::Acquire) {
+                return Ok(true);
             }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(false);
+            }
+            self.wait(&mut streams, until);
+        }
+    }
+
+    /// Sleeps until something changes, its time is over, or its deadline is.
+    fn wait(&self, streams: &mut MutexGuard<'_, Vec<Stream>>, until: Option<Instant>) {
+        match until.into_iter().chain(*self.job.deadline.lock()).min() {
+            Some(wake) => drop(self.changed.wait_until(streams, wake)),
+            None => self.changed.wait(streams),
         }
     }
 
@@ -365,7 +403,20 @@ impl Activation {
 
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
-        // Under the lock, so that a reader is either before its check or already waiting.
+        self.wake_for_good();
+    }
+
+    /// It can send again. False: it was not held up.
+    pub(crate) fn has_room_again(&self) -> bool {
+        let held_up = self.held_up.swap(false, Ordering::AcqRel);
+        if held_up {
+            self.wake_for_good();
+        }
+        held_up
+    }
+
+    /// Under the lock, so that whoever waits is either before its check or asleep.
+    fn wake_for_good(&self) {
         drop(self.streams.lock());
         self.wake();
     }

@@ -97,23 +97,50 @@ impl ActivationHandle {
     }
 
     /// How many frames were taken. Those that were not have to wait until their reader has caught up; `Ready::take`
-    /// comes back then, at the latest. Never blocks.
+    /// comes back then, at the latest, and `wait_for_room` returns. Never blocks.
     ///
     /// Fails with `Cancelled`, `UnknownPort`, and `BadOutput` for a second frame on a plain port.
     pub fn emit(&self, port: &str, frames: Vec<Bytes>) -> Result<usize, NodeError> {
+        self.emit_before(false, port, frames)
+    }
+
+    /// The same. `more`: this thread emits or finishes something again at once, so that these may wait a moment (two
+    /// milliseconds at most) to leave together with what follows.
+    pub fn emit_before(
+        &self,
+        more: bool,
+        port: &str,
+        frames: Vec<Bytes>,
+    ) -> Result<usize, NodeError> {
         self.activation.check()?;
-        if let Some(frame) = frames.iter().find(|frame| frame.len() > MAX_FRAME_BYTES) {
-            return Err(NodeError::BadOutput {
-                node: self.activation.node().to_owned(),
-                port: port.to_owned(),
-                problem: format!(
-                    "a frame of {} bytes is over the limit of {MAX_FRAME_BYTES}; send it in parts",
-                    frame.len()
-                ),
-            });
+        for frame in &frames {
+            self.check_length(port, frame)?;
         }
-        self.shared
-            .act(|core, now, out| core.emit(&self.activation, port, frames, now, out))
+        self.shared.act_before(more, |core, now, out| {
+            core.emit(&self.activation, port, frames, now, out)
+        })
+    }
+
+    fn check_length(&self, port: &str, frame: &Bytes) -> Result<(), NodeError> {
+        if frame.len() <= MAX_FRAME_BYTES {
+            return Ok(());
+        }
+        Err(NodeError::BadOutput {
+            node: self.activation.node().to_owned(),
+            port: port.to_owned(),
+            problem: format!(
+                "a frame of {} bytes is over the limit of {MAX_FRAME_BYTES}; send it in parts",
+                frame.len()
+            ),
+        })
+    }
+
+    /// Sleeps until there is room for what `emit` did not take. False after `timeout`.
+    ///
+    /// Fails with `Cancelled`.
+    pub fn wait_for_room(&self, timeout: Duration) -> Result<bool, NodeError> {
+        let until = Instant::now().checked_add(timeout);
+        self.activation.wait_for_room(until)
     }
 
     /// No more frames on this stream port.
@@ -129,13 +156,28 @@ impl ActivationHandle {
     ///
     /// Fails with `Cancelled`, and `BadOutput` when a required plain port got nothing; then it still runs.
     pub fn finish(&self, features: BTreeMap<String, f64>) -> Result<(), NodeError> {
+        self.finish_before(false, Vec::new(), features)
+    }
+
+    /// The same, after a last frame for each of these ports, whatever room there is: one turn for all of it, and one
+    /// message. `more` is that of `emit_before`.
+    pub fn finish_before(
+        &self,
+        more: bool,
+        last: Vec<(String, Bytes)>,
+        features: BTreeMap<String, f64>,
+    ) -> Result<(), NodeError> {
         self.activation.check()?;
+        for (port, frame) in &last {
+            self.check_length(port, frame)?;
+        }
         let features = features
             .into_iter()
             .map(|(name, value)| v1::Feature { name, value })
             .collect();
-        self.shared
-            .act(|core, now, out| core.finish(&self.activation, features, now, out))?;
+        self.shared.act_before(more, |core, now, out| {
+            core.finish(&self.activation, last, features, now, out)
+        })?;
         self.over.store(true, Ordering::Release);
         Ok(())
     }

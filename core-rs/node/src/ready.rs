@@ -1,22 +1,22 @@
-//! The ready queue of one role: by the scheduler's order of the job, then by arrival.
+//! The ready queue of one role: jobs in turn, within a turn by the scheduler's order (`turns`).
+
+mod turns;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
 use crate::activation::Activation;
 use crate::error::NodeError;
-
-/// Smaller runs sooner. The order's bits, turned so that they sort as the numbers do; then the arrival.
-type Rank = (i64, u64);
+pub(crate) use turns::Rank;
+use turns::Turns;
 
 #[derive(Debug, Default)]
 struct State {
     waiting: BTreeMap<Rank, Arc<Activation>>,
-    arrivals: u64,
+    turns: Turns,
     /// Whether an activation that was refused room has got some.
     room: bool,
     closed: bool,
@@ -33,9 +33,11 @@ impl ReadyQueue {
     /// Adds one; `wake` follows once per batch.
     pub(crate) fn push(&self, activation: Arc<Activation>) {
         let mut state = self.state.lock();
-        state.arrivals += 1;
-        activation.arrival.store(state.arrivals, Ordering::Relaxed);
-        state.waiting.insert(rank(&activation), activation);
+        let job = &activation.job;
+        let rank = state.turns.join(job.id, job.priority, activation.order);
+        // An activation waits in one queue, once.
+        let rank = *activation.rank.get_or_init(|| rank);
+        state.waiting.insert(rank, activation);
     }
 
     /// An activation of this role can send again: whoever takes next comes back at once, for engines that wait here.
@@ -47,9 +49,17 @@ impl ReadyQueue {
         self.filled.notify_all();
     }
 
-    /// Takes a cancelled activation out again, so that it holds no place.
-    pub(crate) fn remove(&self, activation: &Activation) {
-        self.state.lock().waiting.remove(&rank(activation));
+    /// Takes an activation out again, so that it holds no place. False: no longer, an engine has it.
+    pub(crate) fn remove(&self, activation: &Activation) -> bool {
+        let Some(rank) = activation.rank.get() else {
+            return false;
+        };
+        let mut state = self.state.lock();
+        let waited = state.waiting.remove(rank).is_some();
+        if waited {
+            state.turns.leave(activation.job.id);
+        }
+        waited
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -91,9 +101,10 @@ impl State {
     fn pop(&mut self, max_n: usize) -> Vec<Arc<Activation>> {
         let mut taken = Vec::new();
         while taken.len() < max_n {
-            let Some((_, activation)) = self.waiting.pop_first() else {
+            let Some((rank, activation)) = self.waiting.pop_first() else {
                 break;
             };
+            self.turns.serve(activation.job.id, rank);
             if !activation.cancelled() {
                 taken.push(activation);
             }
@@ -102,26 +113,9 @@ impl State {
     }
 }
 
-fn rank(activation: &Activation) -> Rank {
-    let arrival = activation.arrival.load(Ordering::Relaxed);
-    (sortable(activation.order), arrival)
-}
-
-/// The total order of floats, as `f64::total_cmp` has it.
-fn sortable(order: f64) -> i64 {
-    let bits = order.to_bits() as i64;
-    bits ^ ((((bits >> 63) as u64) >> 1) as i64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn order_sorts_as_numbers_do() {
-        let numbers = [f64::NEG_INFINITY, -2.5, -0.0, 0.0, 1e-9, 3.0, f64::INFINITY];
-        assert!(numbers.map(sortable).is_sorted());
-    }
 
     #[test]
     fn an_empty_queue_answers_after_the_timeout_and_a_closed_one_at_once() {

@@ -12,7 +12,7 @@ use omniflow_wire::v1;
 use prost::Message;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::{errors, tls};
 
@@ -202,6 +202,15 @@ impl Activation {
         inputs.map(|(name, kind)| (name, word(kind))).collect()
     }
 
+    #[getter]
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let values = PyDict::new(py);
+        for (name, value) in self.0.activation().values() {
+            values.set_item(name, PyBytes::new(py, value))?;
+        }
+        Ok(values)
+    }
+
     fn value<'py>(
         &self,
         py: Python<'py>,
@@ -228,20 +237,44 @@ impl Activation {
         Ok(frames.map(python))
     }
 
-    fn emit(&self, py: Python<'_>, port: &str, frames: Vec<PyBackedBytes>) -> PyResult<usize> {
+    #[pyo3(signature = (port, frames, more = false))]
+    fn emit(
+        &self,
+        py: Python<'_>,
+        port: &str,
+        frames: Vec<PyBackedBytes>,
+        more: bool,
+    ) -> PyResult<usize> {
         py.detach(|| {
             let frames = frames.iter().map(|frame| Bytes::copy_from_slice(frame));
-            self.0.emit(port, frames.collect())
+            self.0.emit_before(more, port, frames.collect())
         })
         .map_err(errors::node)
+    }
+
+    fn wait_for_room(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {
+        py.detach(|| self.0.wait_for_room(duration(timeout)))
+            .map_err(errors::node)
     }
 
     fn end(&self, py: Python<'_>, port: &str) -> PyResult<()> {
         py.detach(|| self.0.end(port)).map_err(errors::node)
     }
 
-    fn finish(&self, py: Python<'_>, features: BTreeMap<String, f64>) -> PyResult<()> {
-        py.detach(|| self.0.finish(features)).map_err(errors::node)
+    #[pyo3(signature = (features, last = Vec::new(), more = false))]
+    fn finish(
+        &self,
+        py: Python<'_>,
+        features: BTreeMap<String, f64>,
+        last: Vec<(String, PyBackedBytes)>,
+        more: bool,
+    ) -> PyResult<()> {
+        py.detach(|| {
+            let last = last.into_iter();
+            let last = last.map(|(port, frame)| (port, Bytes::copy_from_slice(&frame)));
+            self.0.finish_before(more, last.collect(), features)
+        })
+        .map_err(errors::node)
     }
 
     fn fail(&self, py: Python<'_>, error: &[u8]) -> PyResult<()> {

@@ -54,6 +54,7 @@ impl Job {
         let place = Place {
             peer: bind.peer,
             epoch: bind.epoch,
+            given_back: false,
         };
         self.asked.remove(&(bind.node, bind.key.clone()));
         let known = self.places.set(bind.node, &bind.key, place);

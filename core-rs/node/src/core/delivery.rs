@@ -16,6 +16,8 @@ use crate::ids::PeerIx;
 enum Route {
     Scheduler,
     Place(PeerIx),
+    /// It was given back from here: what was sent is kept and follows the next bind.
+    Leaving,
     /// Not bound yet: what was sent is kept and follows the bind.
     Unbound(At),
     /// To every place with a key of a scope: to these, and to those to come.
@@ -52,7 +54,7 @@ impl Job {
         let mark = self.flow.graph.is_mark(edge, &item);
         let kept = Kept { epoch, item };
         match self.route(edge, key) {
-            None => {}
+            None | Some(Route::Leaving) => {}
             Some(Route::Place(peer)) => self.bring(peer, edge, key, kept, more, cx),
             Some(Route::Scheduler) => self.transmit(Target::Scheduler, edge, key, &kept, cx),
             Some(Route::Unbound(_)) if mark => {
@@ -94,6 +96,7 @@ impl Job {
         Some(match self.flow.graph.reader(edge, key)? {
             Reader::Scheduler => Route::Scheduler,
             Reader::One(node, bind) => match self.places.get(node, &bind) {
+                Some(place) if place.given_back => Route::Leaving,
                 Some(place) => Route::Place(place.peer),
                 None => Route::Unbound((node, bind)),
             },

@@ -8,13 +8,12 @@ use omniflow_wire::v1::node_progress::State;
 
 use crate::activation::Activation;
 use crate::core::job::Job;
-use crate::core::peers::SELF;
 use crate::core::places::Place;
 
 impl Job {
     /// Every bind that is here, with how far it got.
     pub(crate) fn holding(&self) -> v1::HeldJob {
-        let here = self.places.iter().filter(|(.., place)| place.peer == SELF);
+        let here = self.places.iter().filter(|(.., place)| place.is_here());
         v1::HeldJob {
             job: self.info.id.0,
             nodes: here

@@ -17,9 +17,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::activation::{Activation, JobInfo};
 use crate::core::credits::Credits;
 use crate::core::outputs::Outputs;
-use crate::core::peers::SELF;
 use crate::core::places::Places;
 use crate::core::received::Received;
+use crate::core::resuming::Resuming;
 use crate::core::retention::Retention;
 use crate::core::scopes::OpenScopes;
 use crate::core::site::{Site, Subject};
@@ -54,6 +54,8 @@ pub(crate) struct Job {
     pub(crate) asked: FxHashSet<At>,
     pub(crate) scopes: OpenScopes,
     pub(crate) credits: Credits,
+    /// What resumable nodes here go on from.
+    pub(crate) resuming: Resuming,
     /// It has failed here; the scheduler knows and will release it.
     pub(crate) failed: bool,
 }
@@ -72,6 +74,7 @@ impl Job {
             asked: FxHashSet::default(),
             scopes: OpenScopes::default(),
             credits: Credits::default(),
+            resuming: Resuming::default(),
             failed: false,
         }
     }
@@ -99,7 +102,7 @@ impl Job {
             return self.take_in(edge, key, epoch, item, cx);
         };
         let place = self.places.get(node, &bind);
-        if place.is_some_and(|place| place.peer != SELF) {
+        if place.is_some_and(|place| !place.is_here()) {
             // It has moved away, or comes (back) here and the bind is still on its way.
             return self.received.keep(edge, key, epoch, item);
         }
@@ -161,7 +164,7 @@ impl Job {
                 epoch,
                 inputs,
                 ..
-            } => self.activate(node, key, epoch, inputs, cx),
+            } => self.activate((node, key), epoch, inputs, more, cx),
             Effect::Deliver {
                 node,
                 key,
@@ -213,19 +216,22 @@ impl Job {
 
     fn activate(
         &mut self,
-        node: NodeId,
-        key: Key,
+        (node, key): At,
         epoch: u32,
         inputs: Vec<ActivationInput<Bytes>>,
+        more: &mut Vec<Effect<Bytes>>,
         cx: &mut Context<'_>,
     ) {
-        let activation = Arc::new(Activation::new(
+        let delivered = self.resuming.take(node, &key, epoch);
+        let mut activation = Activation::new(
             Arc::clone(&self.info),
             Arc::clone(&self.flow),
             (node, key.clone(), epoch),
             self.order,
             inputs,
-        ));
+        );
+        activation.resumed.clone_from(&delivered.frames);
+        let activation = Arc::new(activation);
         let subject = self.subject(&activation);
         let Some(queue) = cx.site.queues.get(activation.role()).map(Arc::clone) else {
             let error = v1::Error {
@@ -243,6 +249,10 @@ impl Job {
         cx.site.counters.activations += 1;
         activation.count_values(cx.now);
         cx.site.event(&subject, State::Queued, cx.now, cx.out);
+        if delivered.ended {
+            return self.end_resumed(&activation, &delivered, more, cx);
+        }
+        self.resume(&activation, &delivered, more, cx);
         queue.push(Arc::clone(&activation));
         cx.out.wake_queue(&queue);
         self.activations.insert((node, key), activation);

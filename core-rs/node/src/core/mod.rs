@@ -18,8 +18,10 @@ mod places;
 mod producing;
 #[cfg(test)]
 mod random_tests;
+mod recalling;
 mod received;
 mod renewing;
+mod resuming;
 mod retention;
 mod scheduler;
 #[cfg(test)]
@@ -44,7 +46,7 @@ use crate::flow_entry::FlowEntry;
 use crate::ids::{JobId, PeerIx};
 use crate::ready::ReadyQueue;
 use job::{Context, Job};
-pub use outputs::{Outputs, Target};
+pub use outputs::{Flush, Outputs, Target};
 use parking::Parking;
 use peers::LinkState;
 use site::Site;
@@ -267,12 +269,13 @@ impl Core {
     pub(crate) fn finish(
         &mut self,
         activation: &Arc<Activation>,
+        last: Vec<(String, Bytes)>,
         features: Vec<v1::Feature>,
         now: Instant,
         out: &mut Outputs,
     ) -> Result<(), NodeError> {
         self.with_job(activation, now, out, |job, cx| {
-            job.finish(activation, features, cx)
+            job.finish(activation, last, features, cx)
         })
     }
 
@@ -318,6 +321,11 @@ impl Core {
         let mut roles: Vec<&str> = self.site.queues.keys().map(String::as_str).collect();
         roles.sort_unstable();
         roles
+    }
+
+    /// Whether anything has gathered for the scheduler.
+    pub(crate) fn has_reports(&self) -> bool {
+        self.site.has_reports()
     }
 
     /// What gathered for the scheduler, while there is one: binds that are wanted, then events.

@@ -3,6 +3,7 @@
 use omniflow_flow::{Key, NodeId};
 
 use crate::core::lanes::Lanes;
+use crate::core::peers::SELF;
 use crate::ids::PeerIx;
 
 /// Who runs a node, and under which epoch.
@@ -10,6 +11,15 @@ use crate::ids::PeerIx;
 pub(crate) struct Place {
     pub(crate) peer: PeerIx,
     pub(crate) epoch: u32,
+    /// It was here and was given back: where it goes is not known yet, and until then nothing is sent to it.
+    pub(crate) given_back: bool,
+}
+
+impl Place {
+    /// Whether it is to run on this worker.
+    pub(crate) fn is_here(&self) -> bool {
+        self.peer == SELF && !self.given_back
+    }
 }
 
 /// See the module.
@@ -34,6 +44,13 @@ impl Places {
     /// The place before.
     pub(crate) fn set(&mut self, node: NodeId, key: &Key, place: Place) -> Option<Place> {
         self.bound.insert(node.0, key, place)
+    }
+
+    /// It will not run here under this bind.
+    pub(crate) fn give_back(&mut self, node: NodeId, key: &Key) {
+        if let Some(place) = self.bound.get_mut(node.0, key) {
+            place.given_back = true;
+        }
     }
 
     /// Where a node is bound for this key or for one inside of it, each place once.

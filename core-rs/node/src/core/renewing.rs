@@ -8,7 +8,6 @@ use omniflow_flow::{EdgeId, Key, Reader};
 use crate::core::binds::NewPlace;
 use crate::core::job::{At, Context, Job};
 use crate::core::outputs::Target;
-use crate::core::peers::SELF;
 
 impl Job {
     /// Forgets where nodes were that the scheduler of a new term does not know.
@@ -21,7 +20,7 @@ impl Job {
                 .iter()
                 .any(|bind| bind.node == at.0 && bind.key == at.1)
         };
-        let elsewhere = self.places.iter().filter(|(.., place)| place.peer != SELF);
+        let elsewhere = self.places.iter().filter(|(.., place)| !place.is_here());
         let elsewhere = elsewhere.map(|(node, key, _)| (node, key.clone()));
         let strangers: Vec<At> = elsewhere.filter(|at| !told(at)).collect();
         for (node, key) in &strangers {

@@ -72,6 +72,8 @@ impl Core {
             LinkMessage::Peers(message) => message.term,
             LinkMessage::FlowDefinition(message) => message.term,
             LinkMessage::BindJob(message) => message.term,
+            LinkMessage::Recall(message) => message.term,
+            LinkMessage::DeliveredWanted(message) => message.term,
             LinkMessage::ReleaseJobs(message) => message.term,
             LinkMessage::Drain(message) => message.term,
             LinkMessage::ScopeLeft(message) => message.term,
@@ -90,6 +92,8 @@ impl Core {
             }
             LinkMessage::FlowDefinition(definition) => self.define(definition),
             LinkMessage::BindJob(bind) => self.bind(bind, now, out),
+            LinkMessage::Recall(recall) => self.recall(&recall, now, out),
+            LinkMessage::DeliveredWanted(wanted) => self.tell_delivered(wanted, out),
             LinkMessage::ReleaseJobs(release) => {
                 for job in release.jobs {
                     self.release(JobId(job));
@@ -173,6 +177,7 @@ impl Core {
             out,
             now,
         };
+        job.resuming.expect(message.delivered, &binds);
         let strangers = job.forget_strangers(message.term, &binds);
         job.bind(binds, cx);
         job.ask_for(&strangers, cx);
@@ -260,6 +265,7 @@ fn job_info(id: JobId, message: &v1::BindJob, deadline: Option<Instant>) -> JobI
         id,
         seed: message.seed,
         tenant: message.tenant.clone(),
+        priority: message.priority,
         overrides: overrides
             .map(|(name, value)| (name.clone(), Bytes::from(value.encode_to_vec())))
             .collect(),

@@ -13,7 +13,6 @@ mod window;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use omniflow_flow::{Destination, EdgeId, Key, NodeId, NodeKind, Origin, PortIx};
 use omniflow_wire::v1;
@@ -123,6 +122,7 @@ impl Job {
             bytes,
             term: 0,
             epoch: granted.epoch,
+            ..Default::default()
         }
     }
 
@@ -226,7 +226,7 @@ impl Job {
         })
     }
 
-    /// An engine that was refused room hears of it by its ready queue.
+    /// An engine that was refused room hears of it by its ready queue, a role's own thread by the activation.
     fn tell_of_room(&self, edge: EdgeId, key: &Key, cx: &mut Context<'_>) {
         let Some(producer) = self.flow.wires.producer(edge) else {
             return;
@@ -240,7 +240,7 @@ impl Job {
         };
         // It may have sent so much before it was held up that this is not enough.
         if self.has_room(activation, port)
-            && activation.held_up.swap(false, Ordering::Relaxed)
+            && activation.has_room_again()
             && let Some(queue) = cx.site.queues.get(activation.role())
         {
             queue.tell_of_room();

@@ -1,6 +1,7 @@
 //! Flows with fan-outs, loops, routes and streams over several cores: whatever order things come in, however often, and
 //! whatever links break, a job does what the resolver's own oracle says, and nothing is left of it.
 
+mod recalls;
 mod scheduler;
 #[path = "../../../../flow/tests/resolver/support/mod.rs"]
 mod support;
@@ -77,6 +78,43 @@ proptest! {
         judge(&world, &woven, seed);
         world.assert_released();
     }
+}
+
+/// Runs a flow, with something called back now and then. Returns how many binds have moved.
+fn run_with_recalls(tape: &[u8], seed: u64, recalls: usize) -> usize {
+    let woven = weave(tape, false);
+    let mut world = start(&woven, seed);
+    for _ in 0..recalls {
+        for _ in 0..world.choose(20) {
+            world.step();
+        }
+        if world.scheduler.seen.failed.is_none() {
+            world.scheduler.recall_one();
+        }
+    }
+    world.run();
+    judge(&world, &woven, seed);
+    let moves = world.scheduler.moves;
+    world.assert_released();
+    moves
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn rule_15_what_moves_before_it_has_started_changes_nothing(
+        tape in vec(any::<u8>(), 0..120), seed in any::<u64>(), recalls in 1usize..12,
+    ) {
+        run_with_recalls(&tape, seed, recalls);
+    }
+}
+
+#[test]
+fn rule_15_workers_give_back_what_no_engine_has_taken() {
+    let tape: Vec<u8> = (0..100).collect();
+    let moves: usize = (0..20).map(|seed| run_with_recalls(&tape, seed, 12)).sum();
+    assert!(moves > 5, "only {moves} binds have moved");
 }
 
 // --- memory -------------------------------------------------------------------------------------------------------------

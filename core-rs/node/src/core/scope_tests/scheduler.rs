@@ -30,6 +30,8 @@ pub(super) struct Scheduler {
     pub(super) out: Vec<(usize, LinkMessage)>,
     pub(super) seen: Seen,
     pub(super) moved: bool,
+    /// How many binds workers have given back.
+    pub(super) moves: usize,
     /// Activations that have ended, with their epochs.
     pub(super) ended: BTreeSet<(NodeId, Key)>,
     random: u64,
@@ -47,6 +49,7 @@ impl Scheduler {
             out: Vec::new(),
             seen: Seen::default(),
             moved: false,
+            moves: 0,
             ended: BTreeSet::new(),
             random: seed,
         };
@@ -169,7 +172,7 @@ impl Scheduler {
         }
     }
 
-    fn is_in_loop(&self, mut scope: ScopeId) -> bool {
+    pub(super) fn is_in_loop(&self, mut scope: ScopeId) -> bool {
         while scope != ScopeId::ROOT {
             let spec = &self.graph.spec().scopes[scope.index() - 1];
             if spec.is_loop {
@@ -180,7 +183,7 @@ impl Scheduler {
         false
     }
 
-    fn move_nodes(&mut self, nodes: &[At]) {
+    pub(super) fn move_nodes(&mut self, nodes: &[At]) {
         for at in nodes {
             let worker = self.choose(WORKERS);
             let epoch = self.bound[at].1 + 1;
@@ -272,6 +275,7 @@ impl Scheduler {
                     .expect("an edge");
                 self.carry_out(effects);
             }
+            LinkMessage::Moved(moved) => self.moved_back(worker, &moved),
             other => panic!("unexpected: {other:?}"),
         }
     }
@@ -302,7 +306,7 @@ impl Scheduler {
                 assert!(before.is_none(), "{at:?} fired twice");
             }
             State::Done => drop(self.ended.insert(at)),
-            State::Lost => {
+            State::Stopped => {
                 if !self.seen.fired.contains_key(&at) {
                     self.seen.closed.insert(at.clone());
                 }

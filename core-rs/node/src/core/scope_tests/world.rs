@@ -309,7 +309,7 @@ impl World {
                 false
             }
             None => {
-                core.finish(&activation, Vec::new(), now, out)
+                core.finish(&activation, Vec::new(), Vec::new(), now, out)
                     .expect("running");
                 true
             }

@@ -20,8 +20,10 @@ _WORDS = {
     _STATES.FIRST_FRAME: "streaming",
     _STATES.DONE: "done",
     _STATES.FAILED: "failed",
-    _STATES.LOST: "lost its worker",
+    _STATES.LOST: "lost",
+    _STATES.STOPPED: "stopped",
 }
+_OVER = (_STATES.DONE, _STATES.FAILED, _STATES.LOST, _STATES.STOPPED)
 
 
 @dataclass(slots=True)
@@ -59,12 +61,12 @@ class LiveProgress:
         """One event."""
         row = self._rows.setdefault((step.node, tuple(step.key)), _Row())
         row.worker = step.worker or row.worker
-        if step.state == _STATES.LOST and row.state == _STATES.STATE_UNSPECIFIED:
+        if step.state == _STATES.STOPPED and row.state == _STATES.STATE_UNSPECIFIED:
             return  # its inputs were closed: it never ran
         row.state = step.state
         if step.state == _STATES.STARTED:
             row.began, row.took = time.monotonic(), None
-        if step.state in (_STATES.DONE, _STATES.FAILED, _STATES.LOST) and row.began is not None:
+        if step.state in _OVER and row.began is not None:
             row.took = time.monotonic() - row.began
         row.work = describe_features(step.features) or row.work
 

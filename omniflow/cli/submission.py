@@ -75,7 +75,12 @@ async def completed(
     A job ends with its last result, and its workers report each on a link of its own: some a moment later. Where that
     cannot be had, the report is as it was.
     """
-    over = (job_pb2.NodeProgress.DONE, job_pb2.NodeProgress.FAILED, job_pb2.NodeProgress.LOST)
+    over = (
+        job_pb2.NodeProgress.DONE,
+        job_pb2.NodeProgress.FAILED,
+        job_pb2.NodeProgress.LOST,
+        job_pb2.NodeProgress.STOPPED,
+    )
     if report is None or all(activation.state in over for activation in report.activations):
         return report
     try:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from omniflow.report.attempts import repeated, was_repeated
 from omniflow.v1 import job_pb2
 
 
@@ -40,8 +39,7 @@ class Span:
 
 def spans_of(report: job_pb2.Report) -> list[Span]:
     """In the order in which they could begin. A mark that was never reached takes the next known time, or the end."""
-    again = repeated(report.activations)
-    spans = [_span(each, report.jct_us, was_repeated(each, again)) for each in report.activations]
+    spans = [_span(each, report.jct_us) for each in report.activations]
     return sorted(spans, key=lambda span: (span.queued, span.started, span.label))
 
 
@@ -50,7 +48,7 @@ def end_of(report: job_pb2.Report, spans: Iterable[Span]) -> int:
     return max([report.jct_us, *(span.ended for span in spans), 1])
 
 
-def _span(activation: job_pb2.ActivationReport, jct_us: int, again: bool) -> Span:
+def _span(activation: job_pb2.ActivationReport, jct_us: int) -> Span:
     # The scheduler dates each mark by how long ago its worker says it was: neighbours may swap by some microseconds.
     ended = activation.ended_us or max(jct_us, activation.started_us, activation.queued_us)
     first_frame = min(activation.first_frame_us or ended, ended)
@@ -64,21 +62,19 @@ def _span(activation: job_pb2.ActivationReport, jct_us: int, again: bool) -> Spa
         started=started,
         first_frame=first_frame,
         ended=ended,
-        outcome=_outcome(activation, again),
+        outcome=_outcome(activation),
         features=dict(activation.features),
     )
 
 
-def _outcome(activation: job_pb2.ActivationReport, again: bool) -> str:
+def _outcome(activation: job_pb2.ActivationReport) -> str:
     """A job ends with its last result: what a node had yet to say by then is in no report."""
     match activation.state:
         case job_pb2.NodeProgress.DONE:
             return ""
-        case job_pb2.NodeProgress.LOST if not activation.queued_us:
+        case job_pb2.NodeProgress.STOPPED if not activation.queued_us:
             return "did not run"  # its inputs were closed
-        case job_pb2.NodeProgress.LOST if not again:
-            return "stopped"  # nobody needed more of it, or the job ended with it
-        case job_pb2.NodeProgress.FAILED | job_pb2.NodeProgress.LOST:
+        case job_pb2.NodeProgress.FAILED | job_pb2.NodeProgress.LOST | job_pb2.NodeProgress.STOPPED:
             return job_pb2.NodeProgress.State.Name(activation.state).lower()
         case job_pb2.NodeProgress.STATE_UNSPECIFIED:
             return "did not run"

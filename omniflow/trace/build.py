@@ -2,7 +2,6 @@
 
 import time
 
-from omniflow.report import repeated, was_repeated
 from omniflow.trace.arrows import arrows_of, results_of
 from omniflow.trace.model import Attempt, JobTrace, PortTraffic, State
 from omniflow.v1 import error_pb2, flow_pb2, job_pb2
@@ -20,13 +19,7 @@ def trace_of(status: job_pb2.JobStatus, flow: flow_pb2.Flow | None = None, *, no
     # To the last result; what runs on after it, for at most the settling time, reaches a little further.
     latest = max([report.jct_us, *(activation.ended_us for activation in report.activations)])
     ended = latest if over else max(latest, status.age_ms * 1000)
-    again = repeated(report.activations)
-    well = status.state == job_pb2.JobStatus.SUCCEEDED
-    reached = [
-        _attempt(activation, ended, over, stopped=well and not was_repeated(activation, again))
-        for activation in report.activations
-        if activation.queued_us
-    ]
+    reached = [_attempt(activation, ended, over) for activation in report.activations if activation.queued_us]
     attempts = tuple(sorted(reached, key=lambda attempt: (attempt.queued, attempt.ended, attempt.label)))
     return JobTrace(
         job=status.job,
@@ -51,9 +44,8 @@ def _arrival(status: job_pb2.JobStatus, now_ns: int | None) -> int:
     return (time.time_ns() if now_ns is None else now_ns) - status.age_ms * 1_000_000
 
 
-def _attempt(activation: job_pb2.ActivationReport, end: int, job_over: bool, *, stopped: bool) -> Attempt:
-    """`stopped`: if it did not come to its end, then because nobody needed more of it."""
-    state = _state(activation, job_over, stopped)
+def _attempt(activation: job_pb2.ActivationReport, end: int, job_over: bool) -> Attempt:
+    state = _state(activation, job_over)
     ended = max(activation.ended_us or end, activation.queued_us, activation.started_us, activation.first_frame_us)
     return Attempt(
         node=activation.node,
@@ -75,14 +67,16 @@ def _traffic(port: job_pb2.PortTraffic) -> PortTraffic:
     return PortTraffic(port.port, port.frames, port.bytes, port.first_us, port.last_us, tuple(port.sampled_us))
 
 
-def _state(activation: job_pb2.ActivationReport, job_over: bool, stopped: bool) -> State:
+def _state(activation: job_pb2.ActivationReport, job_over: bool) -> State:
     match activation.state:
         case job_pb2.NodeProgress.DONE:
             return "done"
         case job_pb2.NodeProgress.FAILED:
             return "failed"
         case job_pb2.NodeProgress.LOST:
-            return "stopped" if stopped else "lost"
+            return "lost"
+        case job_pb2.NodeProgress.STOPPED:
+            return "stopped"
     if job_over:
         return "cut off"
     return "running" if activation.started_us else "queued"

@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use omniflow_flow::Key;
 use omniflow_placement::WorkerId;
 
 use crate::effect::Effect;
-use crate::event::NodeState;
 use crate::fault::Fault;
 use crate::ids::{JobId, Micros};
 use crate::job::{Job, Outcome};
-use crate::slot::{Slot, Stand};
 use crate::table::Control;
 
 impl Control {
@@ -144,21 +141,6 @@ impl Control {
 }
 
 impl Job {
-    /// The bind that a failure is blamed on: the farthest along of those that have not ended, upstream first.
-    pub(crate) fn held_up_at(&self) -> Option<(usize, &Key, &Slot)> {
-        let open = self
-            .slots
-            .iter()
-            .filter(|(_, _, slot)| slot.stand == Stand::Held);
-        open.reduce(|best, next| {
-            if stage(next.2.state) > stage(best.2.state) {
-                next
-            } else {
-                best
-            }
-        })
-    }
-
     /// Forgets what only matters while it runs. Returns who has to let go of it.
     fn let_go(&mut self) -> Vec<WorkerId> {
         self.slots.forget_keyed();
@@ -167,9 +149,4 @@ impl Job {
         self.scopes = None;
         std::mem::take(&mut self.known)
     }
-}
-
-/// A stream's consumer starts while its producer runs, so what has sent a frame is no farther than what has started.
-fn stage(state: NodeState) -> NodeState {
-    state.min(NodeState::Started)
 }

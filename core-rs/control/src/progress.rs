@@ -86,7 +86,7 @@ impl Control {
                 }
                 self.settle(update.job, now, effects);
             }
-            NodeState::Lost => self.settle(update.job, now, effects),
+            NodeState::Lost | NodeState::Stopped => self.settle(update.job, now, effects),
             NodeState::Queued => self.wake_by(update.job, share_over),
             NodeState::Failed => {
                 let plan = &self.plans[flow.0 as usize];

@@ -35,7 +35,7 @@ pub struct Attempt {
     pub started_us: u64,
     /// When it sent its first frame.
     pub first_frame_us: u64,
-    /// When it ended, failed or was lost.
+    /// When it ended, failed, was lost or stopped.
     pub ended_us: u64,
     /// The role's work features.
     pub features: Vec<(String, f64)>,
@@ -81,7 +81,9 @@ impl Attempt {
             NodeState::Queued => &mut self.queued_us,
             NodeState::Started => &mut self.started_us,
             NodeState::FirstFrame => &mut self.first_frame_us,
-            NodeState::Done | NodeState::Failed | NodeState::Lost => &mut self.ended_us,
+            NodeState::Done | NodeState::Failed | NodeState::Lost | NodeState::Stopped => {
+                &mut self.ended_us
+            }
         };
         if *time != 0 {
             return false;
@@ -120,7 +122,7 @@ impl Attempt {
     pub fn is_over(&self) -> bool {
         matches!(
             self.state,
-            NodeState::Done | NodeState::Failed | NodeState::Lost
+            NodeState::Done | NodeState::Failed | NodeState::Lost | NodeState::Stopped
         )
     }
 }

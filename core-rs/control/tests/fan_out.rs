@@ -159,8 +159,8 @@ fn an_activation_that_is_withdrawn_counts_no_longer() {
     let mut table = pdf_table();
     table.want(OCR, &[&[0]]);
     table.report(OCR, &[0], RUN);
-    table.report(OCR, &[0], &[NodeState::Lost]);
-    table.report(CLEAN, &[0], &[NodeState::Lost]);
+    table.report(OCR, &[0], &[NodeState::Stopped]);
+    table.report(CLEAN, &[0], &[NodeState::Stopped]);
     assert_eq!(table.control.outstanding(), 2);
     assert_eq!(table.at(OCR, &[0]).1, 1, "and no other attempt follows");
     let bind = table.bind(OCR, &[0]).unwrap();

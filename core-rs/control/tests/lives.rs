@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::flows::{deterministic, pdf};
+use common::flows::{agent, deterministic, pdf};
 use common::table::{DONE, RUN, SENT, Table};
 use omniflow_control::{
     Code, Control, Effect, Event, FlowId, JobId, Limits, Micros, NOBODY, NodeState, Restored,
@@ -185,4 +185,33 @@ fn a_share_of_the_deadline_never_outlives_the_deadline_nor_a_client_that_is_lost
     assert_eq!(due, Some(table.control.job(table.job).unwrap().deadline));
     table.step(Event::ClientLost(omniflow_control::ClientId(1)));
     assert!(table.control.next_timer() < due);
+}
+
+#[test]
+fn a_loop_that_hangs_between_two_rounds_is_named_with_what_it_waits_for() {
+    let mut table = Table::new(
+        deterministic(agent(), &[]),
+        &["begin", "next", "until", "end"],
+    );
+    table.report(0, &[], DONE);
+    for round in 0..2 {
+        table.report_of(2, &[], &[round], DONE);
+        table.report_of(3, &[], &[round], DONE);
+    }
+    table.report_of(2, &[], &[2], DONE);
+    table.now = Micros(601_000_000);
+    table.step(Event::Tick);
+    let fault = table.fault();
+    assert_eq!(
+        (fault.code, &*fault.node, &*fault.worker),
+        (Code::DeadlineExceeded, "loop", "w3")
+    );
+    assert!(
+        fault.message.contains("loop \"loop\"")
+            && fault.message.contains("2 of its rounds are over")
+            && fault
+                .message
+                .contains("node \"until\" on worker \"w3\" waits for its inputs of round 3"),
+        "{fault}"
+    );
 }

@@ -230,7 +230,7 @@ fn rule_13_what_a_dead_worker_says_changes_nothing() {
     let old = table.bind(OCR, &[0]).unwrap();
     table.down(2);
     let before = (table.at(OCR, &[0]), table.control.outstanding());
-    for state in [NodeState::Done, NodeState::Failed, NodeState::Lost] {
+    for state in [NodeState::Done, NodeState::Failed, NodeState::Stopped] {
         let said = table.update(old.worker.0, OCR, &[0], old.epoch, state, None);
         table.step(said);
         assert!(table.effects.is_empty());

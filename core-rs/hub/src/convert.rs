@@ -91,6 +91,7 @@ pub(crate) fn wire_state(state: NodeState) -> v1::node_progress::State {
         NodeState::Done => State::Done,
         NodeState::Failed => State::Failed,
         NodeState::Lost => State::Lost,
+        NodeState::Stopped => State::Stopped,
     }
 }
 
@@ -104,6 +105,7 @@ pub(crate) fn node_state(state: i32) -> Option<NodeState> {
         State::Done => Some(NodeState::Done),
         State::Failed => Some(NodeState::Failed),
         State::Lost => Some(NodeState::Lost),
+        State::Stopped => Some(NodeState::Stopped),
     }
 }
 
@@ -151,7 +153,9 @@ pub(crate) fn progress(attempt: &Attempt, state: NodeState, graph: &Graph) -> v1
             NodeState::Queued => attempt.queued_us,
             NodeState::Started => attempt.started_us,
             NodeState::FirstFrame => attempt.first_frame_us,
-            NodeState::Done | NodeState::Failed | NodeState::Lost => attempt.ended_us,
+            NodeState::Done | NodeState::Failed | NodeState::Lost | NodeState::Stopped => {
+                attempt.ended_us
+            }
         },
         features: if done {
             attempt.features.iter().cloned().collect()

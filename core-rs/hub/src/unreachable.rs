@@ -99,7 +99,7 @@ fn needs_path(state: &State, job: &Job, from: WorkerId, to: WorkerId) -> bool {
     };
     let feeds = |edge: &EdgeSpec| match (edge.from, edge.to) {
         (Origin::Node { node: producer, .. }, Destination::Node { node: consumer, .. }) => {
-            on(producer, from, |attempt| attempt.state != NodeState::Lost)
+            on(producer, from, |attempt| attempt.state < NodeState::Lost)
                 && on(consumer, to, |attempt| !attempt.is_over())
         }
         _ => false,

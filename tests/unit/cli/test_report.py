@@ -6,6 +6,7 @@ from omniflow.report import describe_features, describe_seconds, report_table, r
 from omniflow.v1 import job_pb2
 
 DONE, LOST = job_pb2.NodeProgress.DONE, job_pb2.NodeProgress.LOST
+STOPPED = job_pb2.NodeProgress.STOPPED
 
 
 def _activation(node: str, start: int, first: int, end: int, **more: object) -> job_pb2.ActivationReport:
@@ -61,9 +62,9 @@ def test_a_node_without_an_end_says_whether_anything_of_it_was_reported() -> Non
         jct_us=900,
         activations=[
             _activation("never", 0, 0, 0, state=states.STATE_UNSPECIFIED),
-            _activation("closed", 0, 0, 0, state=LOST),
+            _activation("closed", 0, 0, 0, state=STOPPED),
             _activation("late", 100, 300, 0, state=states.FIRST_FRAME),
-            _activation("enough", 100, 300, 400, state=LOST),
+            _activation("enough", 100, 300, 400, state=STOPPED),
         ],
     )
     rows = {line.split()[0]: line for line in _text(report).splitlines() if line.strip()}

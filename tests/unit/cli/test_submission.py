@@ -23,7 +23,7 @@ async def test_a_whole_report_is_not_asked_for_again() -> None:
     async def ask() -> JobStatus:
         raise AssertionError("nothing is missing")
 
-    whole = report(NodeProgress.DONE, NodeProgress.LOST, NodeProgress.FAILED)
+    whole = report(NodeProgress.DONE, NodeProgress.LOST, NodeProgress.FAILED, NodeProgress.STOPPED)
     assert await completed(whole, ask) == whole
     assert await completed(None, ask) is None
 

@@ -4,7 +4,8 @@ from omniflow.trace import trace_of
 from omniflow.v1 import error_pb2, job_pb2
 from tests.unit.trace.examples import example_flow, pdf_job, ran
 
-RUNNING, LOST = job_pb2.JobStatus.RUNNING, job_pb2.NodeProgress.LOST
+RUNNING = job_pb2.JobStatus.RUNNING
+LOST, STOPPED = job_pb2.NodeProgress.LOST, job_pb2.NodeProgress.STOPPED
 
 
 def test_arrows_lead_along_the_edges_of_the_flow() -> None:
@@ -35,8 +36,8 @@ def test_of_several_attempts_the_last_one_is_who_gave_and_all_are_who_read() -> 
     assert (("ocr.read[0]", "lost"), ("llm.answer", "done")) not in arrows
 
 
-def test_what_was_stopped_in_a_job_that_went_well_was_not_lost_with_a_worker() -> None:
-    stopped = ran("ocr.read", "ocr-0", 35, 40, 80, 85, key=[2], state=LOST)
+def test_what_was_stopped_was_not_lost_with_a_worker() -> None:
+    stopped = ran("ocr.read", "ocr-0", 35, 40, 80, 85, key=[2], state=STOPPED)
     status = pdf_job()
     status.report.activations.append(stopped)
     assert {attempt.label: attempt.state for attempt in trace_of(status).attempts}["ocr.read[2]"] == "stopped"

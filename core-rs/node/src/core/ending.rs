@@ -127,7 +127,7 @@ impl Job {
             stop(&activation, cx.site);
             self.free_producers(&activation, cx);
             let subject = self.subject(&activation);
-            cx.site.event(&subject, State::Lost, cx.now, cx.out);
+            cx.site.event(&subject, State::Stopped, cx.now, cx.out);
             self.let_go_of_inputs(at, cx);
         }
     }
@@ -149,7 +149,7 @@ impl Job {
         stop(&activation, cx.site);
         self.free_producers(&activation, cx);
         let subject = self.subject(&activation);
-        cx.site.event(&subject, State::Lost, cx.now, cx.out);
+        cx.site.event(&subject, State::Stopped, cx.now, cx.out);
         self.let_go_of_inputs(&at, cx);
     }
 
@@ -167,7 +167,7 @@ impl Job {
             key,
             epoch: self.epoch_of(*node, key),
         };
-        cx.site.event(&subject, State::Lost, cx.now, cx.out);
+        cx.site.event(&subject, State::Stopped, cx.now, cx.out);
         self.let_go_of_inputs(at, cx);
     }
 

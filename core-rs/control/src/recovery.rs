@@ -48,6 +48,7 @@ impl Control {
             }
             self.recover(id, &death, now, effects);
             self.let_go(id, worker, now, effects);
+            self.answers_nothing(id, worker, now, effects);
         }
         self.ledger.leave(worker);
         self.policy.left(worker);
@@ -86,8 +87,8 @@ impl Control {
             self.succeed(id, now, effects);
             return;
         }
-        let (lost, again) = match rerun(job, plan, &self.fleet) {
-            Rerun::Binds { lost, again } => (lost, again),
+        let (lost, again, new) = match rerun(job, plan, &self.fleet) {
+            Rerun::Binds { lost, again, new } => (lost, again, new),
             Rerun::Everything => return self.start_over(id, death, now, effects),
             Rerun::Never((node, _)) => {
                 let fault = Fault::unrepeatable(plan.name(node), death.name, death.cause);
@@ -106,6 +107,7 @@ impl Control {
             return;
         }
         self.mark_lost(id, &again, now, effects);
+        self.go_on_from(id, &again, &new, effects);
         self.drop_ended(id, now, effects);
         if !again.is_empty() {
             self.place(id, now, effects);
@@ -143,6 +145,10 @@ impl Control {
         in_order.sort_by_key(|(node, _)| plan.nodes[*node].rank);
         let mut unloaded = Vec::new();
         for (node, key) in in_order {
+            let slot = job.slots.get(*node, key);
+            if slot.is_some_and(|slot| job.may_have_sent(&plan.nodes[*node], slot)) {
+                job.alter(*node, key, |slot| slot.sent = true);
+            }
             let held = job.withdraw(*node, key, Stand::Wanted, now, effects);
             unloaded.extend(plan.nodes[*node].role.zip(held));
             job.pending.push((*node as u32, key.clone()));

@@ -4,7 +4,8 @@
 //! retains what it sent, and the dead one's retention is gone. That goes on upstream, to the job's inputs, which the
 //! scheduler keeps. Consumers that live keep what was delivered to them, for a new attempt sends the same, unless it comes
 //! from a node that is not deterministic, or reads what is new: then all that may have read it runs again too, or, when some
-//! of that is with the client, the job cannot go on.
+//! of that is with the client, the job cannot go on. A resumable node is different: it goes on from what its living readers
+//! hold, whatever it would say instead, so that only those of them run on something new that are lost themselves.
 //!
 //! Control nodes live and die with the node at whose side they run. When that is a loop, it runs all its rounds again. Of a scope that has ended, the frames inside are gone,
 //! while what has left it is kept by the workers that made it. So whoever has read from it can read again as long as those
@@ -31,6 +32,8 @@ pub(crate) enum Rerun {
     Binds {
         lost: BTreeSet<At>,
         again: BTreeSet<At>,
+        /// Of what runs again or waits for a place: what reads something new, so that nothing of it can be gone on from.
+        new: BTreeSet<At>,
     },
     /// Everything does.
     Everything,
@@ -64,8 +67,8 @@ pub(crate) fn rerun(job: &Job, plan: &Plan, fleet: &Fleet) -> Rerun {
             None => Rerun::Everything,
         };
     }
-    let again = search.placed();
-    Rerun::Binds { lost, again }
+    let (again, new) = (search.placed(), search.new);
+    Rerun::Binds { lost, again, new }
 }
 
 struct Search<'a> {
@@ -189,10 +192,14 @@ impl Search<'_> {
             let sends_new = !planned.deterministic || self.new.contains(&at);
             let slot = self.job.slots.get(at.0, &at.1);
             let may_have_sent = slot.is_some_and(|slot| {
-                slot.sent
+                self.job.may_have_sent(planned, slot)
                     || planned.forwards && (slot.is_placed() || slot.has_begun(self.job.floor))
             });
             if !sends_new || !may_have_sent {
+                continue;
+            }
+            if self.goes_on(&at) {
+                self.add_lost_readers(&at, &mut open);
                 continue;
             }
             if planned.results.iter().any(|port| self.has_shown(*port)) {
@@ -219,6 +226,37 @@ impl Search<'_> {
         Ok(self.again.len() > before)
     }
 
+    /// Whether its next attempt can go on from what was delivered, and nothing that anybody has been given is contradicted by
+    /// that: its readers' places keep it until the job is over, and the scheduler's, which shows it to the client, until it
+    /// dies itself. Inside of fan-outs they keep it until the reader is over, which is too short to be sure. What a reader had
+    /// heard that is over and dead, nobody knows any more.
+    fn goes_on(&self, at: &At) -> bool {
+        let planned = &self.plan.nodes[at.0];
+        let forgotten = self.job.adopted && !planned.results.is_empty();
+        let is_gone = |link: &Link| {
+            let slot = self.job.slots.get(link.node as usize, &Key::ROOT);
+            slot.is_some_and(|slot| slot.stand == Stand::Over && !self.fleet.is_alive(slot.worker))
+        };
+        planned.resumes
+            && at.1.is_root()
+            && !self.new.contains(at)
+            && !forgotten
+            && !planned.readers.iter().any(is_gone)
+    }
+
+    /// What had been delivered to a reader that is lost may go on otherwise than it had read.
+    fn add_lost_readers(&mut self, at: &At, open: &mut Vec<At>) {
+        for link in &self.plan.nodes[at.0].readers {
+            let prefix = at.1.prefix(link.common);
+            for (key, _) in self.job.slots.under(link.node as usize, &prefix) {
+                let reader = (link.node as usize, key.clone());
+                if self.again.contains(&reader) && self.new.insert(reader.clone()) {
+                    open.push(reader);
+                }
+            }
+        }
+    }
+
     /// Whether a living worker may be saying right now that a scope has ended which is to begin again.
     fn may_yet_leave(&self, node: usize, key: &Key) -> bool {
         let slot = self.job.slots.get(node, key);
@@ -228,7 +266,7 @@ impl Search<'_> {
 
     /// Whether frames of the result may be with the client. (Results that are not over are not told apart.)
     fn has_shown(&self, port: u32) -> bool {
-        self.job.open_results.get(port as usize) == Some(&false) || self.job.first_frame.is_some()
+        self.job.has_shown(port)
     }
 
     /// Whether something runs again that reads from inside of a scope that has ended, or from what a dead worker kept of it.

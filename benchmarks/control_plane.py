@@ -5,11 +5,11 @@ server and whose payload never crosses a network edge.
 """
 
 import argparse
-import asyncio
 import statistics
 import sys
 from contextlib import ExitStack
 
+import uvloop
 from clusters import RunningCluster, running
 from peer_process import Peer, mstar, sglang_omni
 from rows import Row, alone, compared, show
@@ -63,7 +63,7 @@ async def measure(
 
 def ours_alone(cluster: RunningCluster, repeats: int, jobs: int, in_flight: int) -> list[Row]:
     """Rows without a peer."""
-    found = [asyncio.run(measure(cluster, jobs, in_flight)) for _ in range(repeats)]
+    found = [uvloop.run(measure(cluster, jobs, in_flight)) for _ in range(repeats)]
     work = f"3 roles, 3 processes, 1 KiB, {in_flight} in flight"
     reach = {"p50_ms": ALONE_P50_MS} if in_flight == 1 else {}
     return [
@@ -74,7 +74,7 @@ def ours_alone(cluster: RunningCluster, repeats: int, jobs: int, in_flight: int)
 
 def open_loop(cluster: RunningCluster, repeats: int, jobs: int) -> list[Row]:
     """Rows of jobs that arrive by themselves."""
-    found = [asyncio.run(measure(cluster, jobs, rate=POISSON_RATE)) for _ in range(repeats)]
+    found = [uvloop.run(measure(cluster, jobs, rate=POISSON_RATE)) for _ in range(repeats)]
     work = f"3 roles, 3 processes, 1 KiB, Poisson arrivals at {POISSON_RATE:,.0f} jobs/s"
     return [
         alone(work, statistics.median(each[figure] for each in found), UNITS[figure], at_most=reach)
@@ -88,7 +88,7 @@ def compare(cluster: RunningCluster, peer: Peer, pairs: int, jobs: int, in_fligh
     theirs: list[dict[str, float]] = []
     peer.order(requests=50, in_flight=in_flight, bytes=PAYLOAD_BYTES)
     for _ in range(pairs):
-        ours.append(asyncio.run(measure(cluster, jobs, in_flight)))
+        ours.append(uvloop.run(measure(cluster, jobs, in_flight)))
         theirs.append(peer.order(requests=jobs // 4, in_flight=in_flight, bytes=PAYLOAD_BYTES))
     work = f"3 roles, 3 processes, 1 KiB, {in_flight} in flight, beside {peer.name}"
     rows = []
@@ -111,7 +111,7 @@ def main() -> None:
     given = arguments()
     rows: list[Row] = []
     with running("examples/trivial/cluster.yaml") as cluster:
-        asyncio.run(measure(cluster, given.jobs, IN_FLIGHT))
+        uvloop.run(measure(cluster, given.jobs, IN_FLIGHT))
         for in_flight in (IN_FLIGHT, 1):
             jobs = given.jobs if in_flight > 1 else given.jobs // 4
             peers = [] if given.no_peers else [sglang_omni(), mstar()]

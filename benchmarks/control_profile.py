@@ -5,13 +5,13 @@ woken again costs some microseconds each time, its waker too: the second column 
 """
 
 import argparse
-import asyncio
 import os
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import uvloop
 from clusters import RunningCluster, running
 from control_plane import IN_FLIGHT, measure
 from rows import Row, alone, show
@@ -56,19 +56,22 @@ def snapshot(cluster: RunningCluster) -> dict[tuple[str, str], Spent]:
 
 def _threads(pid: int) -> Iterator[tuple[str, Spent]]:
     for task in Path(f"/proc/{pid}/task").iterdir():
-        name = (task / "comm").read_text().strip()
-        user, system = (task / "stat").read_text().rpartition(")")[2].split()[11:13]
-        status = dict(line.split(":", 1) for line in (task / "status").read_text().splitlines())
-        yield name, Spent((int(user) + int(system)) * TICK_US, int(status["voluntary_ctxt_switches"]))
+        try:
+            name, stat, status = ((task / each).read_text() for each in ("comm", "stat", "status"))
+        except FileNotFoundError:
+            continue  # It ended meanwhile.
+        user, system = stat.rpartition(")")[2].split()[11:13]
+        switches = dict(line.split(":", 1) for line in status.splitlines())["voluntary_ctxt_switches"]
+        yield name.strip(), Spent((int(user) + int(system)) * TICK_US, int(switches))
 
 
 def main() -> None:
     """Prints the rows, the most expensive thread first."""
     given = arguments()
     with running("examples/trivial/cluster.yaml") as cluster:
-        asyncio.run(measure(cluster, given.jobs // 10, given.in_flight))
+        uvloop.run(measure(cluster, given.jobs // 10, given.in_flight))
         before = snapshot(cluster)
-        figures = asyncio.run(measure(cluster, given.jobs, given.in_flight))
+        figures = uvloop.run(measure(cluster, given.jobs, given.in_flight))
         spent = {at: after.since(before.get(at, Spent())) for at, after in snapshot(cluster).items()}
     rows: list[Row] = [alone(f"{given.in_flight} in flight", figures["per_second"], "jobs/s")]
     for (process, thread), each in sorted(spent.items(), key=lambda item: -item[1].cpu_us):

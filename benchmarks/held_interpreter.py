@@ -5,10 +5,10 @@ itself, whose role runs only when Python is free: the difference between the two
 """
 
 import argparse
-import asyncio
 import statistics
 import time
 
+import uvloop
 from clusters import RunningCluster, running
 from rows import Row, alone, compared, show
 
@@ -68,7 +68,7 @@ def main() -> None:
     """Prints the rows."""
     given = arguments()
     with running("benchmarks/streams/cluster.yaml") as cluster:
-        show(asyncio.run(measure(cluster, given.pairs)))
+        show(uvloop.run(measure(cluster, given.pairs)))
 
 
 if __name__ == "__main__":

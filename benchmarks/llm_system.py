@@ -6,12 +6,12 @@ the chat template's first page is ever reused.
 """
 
 import argparse
-import asyncio
 import random
 import statistics
 import time
 from dataclasses import dataclass
 
+import uvloop
 from clusters import RunningCluster, running
 from peer_process import Peer, hugging_face
 from rows import Row, compared, show
@@ -78,9 +78,9 @@ def compare(cluster: RunningCluster, peer: Peer, context: int, pairs: int, token
         asked = question(dice, context)
         theirs = peer.order(question=asked, tokens=tokens)
         reference.append(theirs["tokens"] / theirs["seconds"])
-        one.append(asyncio.run(ask(cluster, [asked], tokens)))
+        one.append(uvloop.run(ask(cluster, [asked], tokens)))
         same += one[-1].answers == [theirs["text"]]
-        together.append(asyncio.run(ask(cluster, [question(dice, context) for _ in range(TOGETHER)], tokens)))
+        together.append(uvloop.run(ask(cluster, [question(dice, context) for _ in range(TOGETHER)], tokens)))
     work = f"llm through the system, context {context}"
     return [
         _row(f"{work}, 1 job ({same}/{pairs} same text)", one, reference, ONE_AT_LEAST),

@@ -6,10 +6,10 @@ of the whole: a job that starves ends long after the others.
 """
 
 import argparse
-import asyncio
 import statistics
 from dataclasses import dataclass
 
+import uvloop
 from clusters import RunningCluster, running
 from rows import Row, alone, show
 
@@ -56,7 +56,7 @@ async def measure(cluster: RunningCluster, streams: int, frames: int) -> Measure
 
 def rows_of(cluster: RunningCluster, streams: int, repeats: int, frames: int) -> list[Row]:
     """The rows of one number of streams."""
-    found = [asyncio.run(measure(cluster, streams, frames)) for _ in range(repeats)]
+    found = [uvloop.run(measure(cluster, streams, frames)) for _ in range(repeats)]
     work = f"{streams} stream{'s' if streams > 1 else ''} of {frames:,} frames of 256 B over two hops"
     rows = [
         alone(work, statistics.median(each.rate for each in found), "frames/s", at_least=FRAMES_PER_SECOND),
@@ -73,7 +73,7 @@ def main() -> None:
     given = arguments()
     rows: list[Row] = []
     with running("benchmarks/streams/cluster.yaml") as cluster:
-        asyncio.run(measure(cluster, 1, given.frames))
+        uvloop.run(measure(cluster, 1, given.frames))
         for streams in (1, TOGETHER):
             rows += rows_of(cluster, streams, given.repeats, given.frames)
     show(rows)

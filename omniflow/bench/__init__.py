@@ -1,13 +1,13 @@
 """The load-test harness behind `omniflow bench`."""
 
-from omniflow.bench.load import Clock, LoopClock, Reply, Submit, closed_loop, open_loop, poisson_arrivals
+from omniflow.bench.load import Clock, MonotonicClock, Reply, Submit, closed_loop, open_loop, poisson_arrivals
 from omniflow.bench.plot import latency_plot
 from omniflow.bench.sample import Sample
 from omniflow.bench.statistics import percentile, summarise
 
 __all__ = [
     "Clock",
-    "LoopClock",
+    "MonotonicClock",
     "Reply",
     "Sample",
     "Submit",

@@ -6,6 +6,7 @@ jobs late that were due meanwhile; counting from when they could be sent would h
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -35,12 +36,12 @@ class Clock(Protocol):
         """Returns at `when`, or at once when that has passed."""
 
 
-class LoopClock:
-    """The event loop's own clock."""
+class MonotonicClock:
+    """To the microsecond; an event loop's own may be one of milliseconds."""
 
     def now(self) -> float:
         """Seconds, monotonic."""
-        return asyncio.get_running_loop().time()
+        return time.monotonic()
 
     async def sleep_until(self, when: float) -> None:
         """Sleeps."""

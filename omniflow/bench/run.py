@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omniflow.bench.cpu import client_seconds, cluster_seconds, spent
-from omniflow.bench.load import LoopClock, OnSample, Reply, Submit, closed_loop, open_loop, poisson_arrivals
+from omniflow.bench.load import MonotonicClock, OnSample, Reply, Submit, closed_loop, open_loop, poisson_arrivals
 from omniflow.bench.sample import Sample
 from omniflow.bench.statistics import Figures, summarise
 from omniflow.client import Client
@@ -47,7 +47,7 @@ async def run_load(
 
     Raises `OmniFlowError` when even the warm-up fails, or the request itself is wrong.
     """
-    clock = LoopClock()
+    clock = MonotonicClock()
     submit = _submitter(client, load, clock)
     await _warm_up(client, load)
     before, own_before = cluster_seconds(state) if state else {}, client_seconds()
@@ -66,7 +66,7 @@ async def run_load(
     return Outcome(samples, _figures(load, samples, duration_s, {"client": own, **seconds}))
 
 
-def _submitter(client: Client, load: Load, clock: LoopClock) -> Submit:
+def _submitter(client: Client, load: Load, clock: MonotonicClock) -> Submit:
     async def submit(number: int) -> Reply:
         first_frame: float | None = None
         first_audio: float | None = None

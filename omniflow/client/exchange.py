@@ -40,20 +40,22 @@ Call = grpc.aio.StreamStreamCall[bytes, bytes]
 
 
 class _Entry:
-    """A job on the stream. `request` is what to send again while nobody has answered it."""
+    """A job on the stream. `request`, a ClientBatch of one, is what to send again while nobody has answered it."""
 
     __slots__ = ("abandoned", "answered", "detach", "job", "last", "progress", "request", "shared", "unacknowledged")
 
-    def __init__(self, job: Job, request: ClientMessage, progress: bool, *, shared: bool, detach: bool) -> None:
+    def __init__(
+        self, job: Job, request: bytes, answered: asyncio.Future[None], *, progress: bool, shared: bool, detach: bool
+    ) -> None:
         self.job = job
-        self.request: ClientMessage | None = request
+        self.request: bytes | None = request
+        self.answered = answered
         self.progress = progress
         self.shared = shared
         self.detach = detach
         self.last: dict[int, int] = {}
         self.unacknowledged = 0
         self.abandoned = False
-        self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
 class Exchange:
@@ -63,7 +65,8 @@ class Exchange:
         self._dialer = dialer
         self._give_up_after = give_up_after
         self._entries: dict[int, _Entry] = {}
-        self._outgoing: list[ClientMessage] = []
+        # ClientBatches of one message each: such batches, one after the other, are a batch.
+        self._outgoing: list[bytes] = []
         self._wanted = asyncio.Event()
         self._last_tag = 0
         self._ended: OmniFlowError | None = None
@@ -76,26 +79,26 @@ class Exchange:
 
         `shared`: others may want its results too, so that all are kept for as long as the scheduler does.
         """
-        entry = _Entry(job, ClientMessage(submit=request), request.progress, shared=shared, detach=request.detach)
-        await self._start(entry)
+        self._last_tag += 1
+        message = _alone(ClientMessage(tag=self._last_tag, submit=request))
+        await self._start(job, message, progress=request.progress, shared=shared, detach=request.detach)
 
     async def watch(self, job: Job, request: WatchRequest, *, detach: bool = True) -> None:
         """Puts an accepted job on the stream; returns at its first event. Raises `UnknownJob`.
 
         `detach`: it goes on when this client leaves.
         """
-        await self._start(_Entry(job, ClientMessage(watch=request), request.progress, shared=True, detach=detach))
+        self._last_tag += 1
+        message = _alone(ClientMessage(tag=self._last_tag, watch=request))
+        await self._start(job, message, progress=request.progress, shared=True, detach=detach)
 
-    async def _start(self, entry: _Entry) -> None:
+    async def _start(self, job: Job, request: bytes, *, progress: bool, shared: bool, detach: bool) -> None:
         if self._ended is not None:
             raise self._ended
-        message = entry.request
-        if message is None:
-            raise ValueError("an entry starts with a request")
-        self._last_tag += 1
-        message.tag = self._last_tag
-        self._entries[message.tag] = entry
-        self._outgoing.append(message)
+        answered = job.loop.create_future()
+        entry = _Entry(job, request, answered, progress=progress, shared=shared, detach=detach)
+        self._entries[self._last_tag] = entry
+        self._outgoing.append(request)
         self._wanted.set()
         try:
             await entry.answered
@@ -132,11 +135,11 @@ class Exchange:
                 call: Call = raw.stream_stream(CONNECT)()
                 return call
 
-    def _again(self, tag: int, entry: _Entry) -> ClientMessage:
+    def _again(self, tag: int, entry: _Entry) -> bytes:
         if entry.request is not None:
             return entry.request
         watch = WatchRequest(job=entry.job.id, next_seq=entry.job.next_seq(), progress=entry.progress)
-        return ClientMessage(tag=tag, watch=watch)
+        return _alone(ClientMessage(tag=tag, watch=watch))
 
     async def _serve(self, call: Call | None) -> None:
         if call is None:
@@ -178,12 +181,12 @@ class Exchange:
     def _next_batch(self) -> bytes:
         outgoing, size, count = self._outgoing, 0, 0
         for message in outgoing:
-            size += message.ByteSize()
+            size += len(message)
             if count and size > BATCH_BYTES:
                 break
             count += 1
         self._outgoing = outgoing[count:]
-        return ClientBatch(messages=outgoing[:count]).SerializeToString()
+        return b"".join(outgoing[:count])
 
     async def _read(self, call: Call) -> None:
         while True:
@@ -228,13 +231,13 @@ class Exchange:
         entry.unacknowledged = 0
         for port, seq in entry.last.items():
             ack = AckRequest(job=event.job, port=port, seq=seq)
-            self._outgoing.append(ClientMessage(tag=event.tag, ack=ack))
+            self._outgoing.append(_alone(ClientMessage(tag=event.tag, ack=ack)))
         self._wanted.set()
 
     def _cancel(self, event: JobEvent) -> None:
         """Nobody knows of this job: whoever submitted it gave up before it was accepted."""
         cancel = CancelRequest(job=event.job, reason="its submission was given up")
-        self._outgoing.append(ClientMessage(tag=event.tag, cancel=cancel))
+        self._outgoing.append(_alone(ClientMessage(tag=event.tag, cancel=cancel)))
         self._wanted.set()
 
     def _refused(self, event: JobEvent, entry: _Entry) -> None:
@@ -267,7 +270,7 @@ class Exchange:
         if not self._connected or all(entry.detach for entry in self._entries.values()):
             return
         self._leaving = True
-        self._outgoing.append(ClientMessage(leave=Leave()))
+        self._outgoing.append(_alone(ClientMessage(leave=Leave())))
         self._wanted.set()
         try:
             async with asyncio.timeout(FAREWELL_S):
@@ -278,3 +281,7 @@ class Exchange:
     def _look_left(self) -> None:
         if self._leaving and all(entry.detach for entry in self._entries.values()):
             self._left.set()
+
+
+def _alone(message: ClientMessage) -> bytes:
+    return ClientBatch(messages=(message,)).SerializeToString()

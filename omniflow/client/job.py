@@ -42,6 +42,7 @@ class Job:
         self.flow_version = b""
         self.existed = False
         """Whether the idempotency key had been seen: then this is the job of that time."""
+        self.loop = asyncio.get_running_loop()
         self._control = control
         self._signature = signature
         self._ports: tuple[str, ...] = ()
@@ -186,7 +187,7 @@ class Job:
             raise self._failure
 
     async def _wait(self) -> None:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[None] = self.loop.create_future()
         self._waiters.append(waiter)
         await waiter
 

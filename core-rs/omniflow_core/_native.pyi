@@ -90,7 +90,7 @@ class Hub:
         standby_limit_ms: int = 2_000,
     ) -> Self: ...
     def fileno(self) -> int:
-        """An eventfd, readable while `ready_clients` would return something."""
+        """A descriptor, readable once `ready_clients` is to be asked."""
     def open_client(self) -> int: ...
     def close_client(self, client: int) -> None:
         """The call or stream broke or ended: its jobs, but for those submitted with `detach`, are cancelled after the
@@ -102,7 +102,7 @@ class Hub:
         Raises `WireError`, `UnknownClient`.
         """
     def ready_clients(self) -> list[int]:
-        """Clients with something to take; resets the eventfd. Each is named once until `take` has emptied it."""
+        """Clients with something to take; resets the descriptor. Each is named once until `take` has emptied it."""
     def take(self, client: int, max_bytes: int) -> bytes:
         """A serialized `EventBatch` of at most about `max_bytes`; empty when nothing is left."""
     def put_flow(self, flow: bytes) -> tuple[bytes, bool]:

@@ -2,11 +2,31 @@
 //! so that a slow client costs no memory.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use omniflow_control::JobId;
+use omniflow_control::{JobId, Micros};
 use omniflow_wire::v1;
 use rustc_hash::{FxHashMap, FxHashSet};
 use slab::Slab;
+
+/// How long the word that a job is accepted may wait for something else to travel with: the job itself does not wait.
+const ACCEPTED_WITHIN: Duration = Duration::from_millis(2);
+
+/// Whoever waits is woken at most once in this time: under load a message then tells of several jobs, and most of what one
+/// costs at the edge is the message.
+const PACE: Duration = Duration::from_millis(1);
+
+/// When a client is to be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Urgency {
+    /// It is no news for it.
+    #[default]
+    None,
+    /// With the next thing that cannot wait, or within `ACCEPTED_WITHIN`.
+    Soon,
+    /// As soon as `PACE` allows.
+    Now,
+}
 
 /// One client's interest in one job.
 pub(crate) struct Subscription {
@@ -25,6 +45,8 @@ pub(crate) struct Subscription {
     pub(crate) after: u64,
     /// It waits for that.
     pub(crate) held: bool,
+    /// Of what it has not been told.
+    pub(crate) urgency: Urgency,
 }
 
 /// Something that a client is to be told.
@@ -52,7 +74,12 @@ pub(crate) struct Clients {
     subscriptions: Slab<Subscription>,
     last: u64,
     ready: Vec<u64>,
-    signalled: bool,
+    /// The most urgent of what those that are ready have to be told.
+    urgency: Urgency,
+    /// What whoever waits has been woken for.
+    signalled: Urgency,
+    /// When it last asked what there is.
+    asked: Micros,
     /// The last record that the journal has.
     written: u64,
     /// Subscriptions whose news wait for a record, in about the order of the records.
@@ -103,20 +130,24 @@ impl Clients {
     }
 
     /// The subscription has something for its client, to be told once the journal has the record of that number.
-    pub(crate) fn news(&mut self, id: usize, after: u64) {
+    pub(crate) fn news(&mut self, id: usize, after: u64, urgency: Urgency) {
         let Some(subscription) = self.subscriptions.get_mut(id) else {
             return;
         };
         subscription.after = subscription.after.max(after);
+        subscription.urgency = subscription.urgency.max(urgency);
         if subscription.after > self.written {
             if !std::mem::replace(&mut subscription.held, true) {
                 self.held.push_back((subscription.after, id));
             }
             return;
         }
-        if !std::mem::replace(&mut subscription.queued, true) {
+        let urgency = subscription.urgency;
+        if std::mem::replace(&mut subscription.queued, true) {
+            self.urgency = self.urgency.max(urgency);
+        } else {
             let client = subscription.client;
-            self.push(client, Entry::News(id));
+            self.push(client, Entry::News(id), urgency);
         }
     }
 
@@ -130,7 +161,7 @@ impl Clients {
             return false;
         };
         subscription.queued = false;
-        self.news(id, 0);
+        self.news(id, 0, Urgency::None);
         true
     }
 
@@ -143,7 +174,7 @@ impl Clients {
             self.held.pop_front();
             if let Some(subscription) = self.subscriptions.get_mut(id) {
                 subscription.held = false;
-                self.news(id, 0);
+                self.news(id, 0, Urgency::None);
             }
         }
     }
@@ -167,15 +198,16 @@ impl Clients {
     }
 
     pub(crate) fn tell(&mut self, client: u64, event: v1::JobEvent) {
-        self.push(client, Entry::Event(Box::new(event)));
+        self.push(client, Entry::Event(Box::new(event)), Urgency::Now);
     }
 
-    fn push(&mut self, id: u64, entry: Entry) {
+    fn push(&mut self, id: u64, entry: Entry, urgency: Urgency) {
         let Some(client) = self.open.get_mut(&id) else {
             return;
         };
         client.events += usize::from(matches!(entry, Entry::Event(_)));
         client.queue.push_back(entry);
+        self.urgency = self.urgency.max(urgency);
         if !std::mem::replace(&mut client.announced, true) {
             self.ready.push(id);
         }
@@ -210,15 +242,23 @@ impl Clients {
     }
 
     /// Clients with something to take; each once until it has been emptied.
-    pub(crate) fn take_ready(&mut self) -> Vec<u64> {
-        self.signalled = false;
+    pub(crate) fn take_ready(&mut self, now: Micros) -> Vec<u64> {
+        self.asked = now;
+        (self.signalled, self.urgency) = (Urgency::None, Urgency::None);
         let mut ready = std::mem::take(&mut self.ready);
         ready.retain(|client| self.open.contains_key(client));
         ready
     }
 
-    /// Whether whoever waits must be woken: once until `take_ready`.
-    pub(crate) fn must_signal(&mut self) -> bool {
-        !self.ready.is_empty() && !std::mem::replace(&mut self.signalled, true)
+    /// When whoever waits must be woken, if that is sooner than was said before; once until `take_ready`.
+    pub(crate) fn must_signal(&mut self, now: Micros) -> Option<Duration> {
+        if self.ready.is_empty() || self.urgency <= self.signalled {
+            return None;
+        }
+        self.signalled = self.urgency;
+        Some(match self.urgency {
+            Urgency::Now => PACE.saturating_sub(Duration::from_micros(now.since(self.asked))),
+            Urgency::Soon | Urgency::None => ACCEPTED_WITHIN,
+        })
     }
 }

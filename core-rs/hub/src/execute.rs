@@ -4,6 +4,7 @@ use omniflow_control::{Bind, Effect, Fault, JobId, Micros, NodeState, Outcome};
 use omniflow_placement::WorkerId;
 use omniflow_wire::{LinkMessage, v1};
 
+use crate::clients::Urgency;
 use crate::convert;
 use crate::flows::link_frame;
 use crate::frames::CONTROL;
@@ -211,7 +212,7 @@ impl State {
                 .subscription(*id)
                 .is_some_and(|subscription| subscription.progress.is_some());
             if asked {
-                self.clients.news(*id, data.written_at);
+                self.clients.news(*id, data.written_at, Urgency::Now);
             }
         }
     }
@@ -225,7 +226,7 @@ impl State {
         self.budgets.kept_results -= data.gathered_bytes();
         data.running = None;
         for id in &data.subscribers {
-            self.clients.news(*id, data.written_at);
+            self.clients.news(*id, data.written_at, Urgency::Now);
         }
         stop_at("ended");
     }
@@ -237,7 +238,7 @@ impl State {
         self.journal_forgotten(job);
         self.forget_bytes(&data);
         for id in data.subscribers {
-            self.clients.news(id, 0);
+            self.clients.news(id, 0, Urgency::Now);
         }
     }
 }

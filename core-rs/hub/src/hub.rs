@@ -67,7 +67,7 @@ impl Hub {
         })
     }
 
-    /// An eventfd, readable while `ready_clients` would return something.
+    /// A descriptor, readable once `ready_clients` is to be asked.
     pub fn fileno(&self) -> RawFd {
         self.shared.wake.fileno()
     }
@@ -110,10 +110,10 @@ impl Hub {
         })
     }
 
-    /// Clients with something to take; resets the eventfd. Each is named once until `take` has emptied it.
+    /// Clients with something to take; resets the descriptor. Each is named once until `take` has emptied it.
     pub fn ready_clients(&self) -> Vec<u64> {
         self.shared.wake.reset();
-        self.shared.turn(|state, _| state.clients.take_ready())
+        self.shared.turn(|state, now| state.clients.take_ready(now))
     }
 
     /// A serialized `EventBatch` of about `max_bytes` at most; empty when nothing is left.

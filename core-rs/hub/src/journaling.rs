@@ -5,6 +5,7 @@ use bytes::Bytes;
 use omniflow_control::{Code, Event, Fault, JobId, Micros, Outcome};
 use omniflow_wire::v1;
 
+use crate::clients::Urgency;
 use crate::convert;
 use crate::job_data::{InputData, JobData};
 use crate::journal::bodies::{Delivered, Ended, Forgotten, JobSpec, WorkerKnown};
@@ -169,7 +170,8 @@ impl State {
                 note_results(id, data, journal);
             }
             for subscriber in &data.subscribers {
-                self.clients.news(*subscriber, data.written_at);
+                self.clients
+                    .news(*subscriber, data.written_at, Urgency::Now);
             }
         }
         if let Some(journal) = &mut self.journaling.journal {

@@ -54,11 +54,12 @@ impl Shared {
     /// One turn: `work` under the lock, then one write for each link and one wake-up for whoever waits for clients.
     pub(crate) fn turn<R>(&self, work: impl FnOnce(&mut State, Micros) -> R) -> R {
         let mut state = self.state.lock();
-        let result = work(&mut state, self.now());
-        let afterwards = state.settle();
+        let now = self.now();
+        let result = work(&mut state, now);
+        let afterwards = state.settle(now);
         drop(state);
-        if afterwards.wake_clients {
-            self.wake.set();
+        if let Some(after) = afterwards.wake_clients {
+            self.wake.set(after);
         }
         if afterwards.rearm_timer {
             self.timer.notify_one();

@@ -2,6 +2,7 @@
 //! each link gets one write and the waiting event loop one wake-up.
 
 use std::mem;
+use std::time::Duration;
 
 use omniflow_control::{
     ClientId, Control, Effect, Event, Fault, JobId, Limits, Micros, Submission, key,
@@ -14,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 use crate::awaiting::Awaited;
 use crate::budgets::Budgets;
-use crate::clients::{Clients, Subscription};
+use crate::clients::{Clients, Subscription, Urgency};
 use crate::config::HubConfig;
 use crate::convert;
 use crate::error::HubError;
@@ -69,7 +70,8 @@ pub(crate) struct Pending {
 /// What the turn leaves to be done without the lock.
 #[derive(Default)]
 pub(crate) struct Afterwards {
-    pub(crate) wake_clients: bool,
+    /// When whoever waits for clients must be woken.
+    pub(crate) wake_clients: Option<Duration>,
     pub(crate) rearm_timer: bool,
     pub(crate) idle: bool,
 }
@@ -126,7 +128,7 @@ impl State {
     }
 
     /// The end of a turn.
-    pub(crate) fn settle(&mut self) -> Afterwards {
+    pub(crate) fn settle(&mut self, now: Micros) -> Afterwards {
         self.settle_journal();
         self.workers.flush();
         let next = self.control.next_timer().unwrap_or(Micros(u64::MAX));
@@ -136,7 +138,7 @@ impl State {
         }
         let counters = self.control.counters();
         Afterwards {
-            wake_clients: self.clients.must_signal(),
+            wake_clients: self.clients.must_signal(now),
             rearm_timer,
             idle: counters.running + counters.waiting == 0,
         }
@@ -286,10 +288,12 @@ impl State {
             queued: false,
             after: 0,
             held: false,
+            urgency: Urgency::None,
         });
         data.subscribers.push(id);
         let after = data.written_at;
-        self.clients.news(id, after);
+        let urgency = if existed { Urgency::Now } else { Urgency::Soon };
+        self.clients.news(id, after, urgency);
     }
 
     fn ack(&mut self, client: u64, tag: u64, request: &v1::AckRequest) {

@@ -6,7 +6,7 @@ use omniflow_wire::v1::job_event::Event;
 use prost::Message;
 use prost::encoding::{encoded_len_varint, message};
 
-use crate::clients::{Entry, Subscription};
+use crate::clients::{Entry, Subscription, Urgency};
 use crate::convert;
 use crate::flows::FlowEntry;
 use crate::job_data::JobData;
@@ -93,7 +93,10 @@ impl State {
         };
         match written {
             Written::Partly => self.clients.put_back(id),
-            Written::Fully => subscription.queued = false,
+            Written::Fully => {
+                subscription.queued = false;
+                subscription.urgency = Urgency::None;
+            }
             Written::ToTheEnd => {
                 stop_at("told");
                 let job = subscription.job;

@@ -92,7 +92,7 @@ impl Hub {
             .map_err(errors::hub)
     }
 
-    /// An eventfd, readable while `ready_clients` would return something.
+    /// A descriptor, readable once `ready_clients` is to be asked.
     fn fileno(&self) -> i32 {
         self.0.fileno()
     }
@@ -113,7 +113,7 @@ impl Hub {
             .map_err(errors::hub)
     }
 
-    /// Clients with something to take; resets the eventfd.
+    /// Clients with something to take; resets the descriptor.
     fn ready_clients(&self, py: Python<'_>) -> Vec<u64> {
         py.detach(|| self.0.ready_clients())
     }

@@ -57,7 +57,7 @@ impl Client {
         self.hub.close_client(self.number);
     }
 
-    /// The next event, waiting on the hub's eventfd as an event loop would.
+    /// The next event, waiting on the hub's descriptor as an event loop would.
     pub fn next(&mut self) -> Event {
         let started = Instant::now();
         loop {

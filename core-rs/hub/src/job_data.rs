@@ -14,6 +14,7 @@ use crate::feeds::Feeds;
 use crate::journal::bodies::KeptResult;
 use crate::outgoing::Outgoing;
 use crate::result_log::ResultLog;
+use crate::resuming::Resuming;
 
 /// Below this, a frame is copied out of the buffer it came in: else a few bytes would keep that whole buffer alive.
 const COPY_BELOW: usize = 4_096;
@@ -72,6 +73,8 @@ pub(crate) struct Running {
     pub(crate) resolver: Resolver<Bytes>,
     pub(crate) outgoing: Outgoing,
     pub(crate) gathered: Gathered,
+    /// What resumable binds that are to be placed again go on from.
+    pub(crate) resuming: Resuming,
     /// Workers that may still speak of an earlier run of the job, with the question that they have not answered.
     pub(crate) earlier: Vec<(u64, WorkerId)>,
 }
@@ -112,6 +115,7 @@ impl JobData {
             resolver: Resolver::with_results(graph.clone()),
             outgoing: Outgoing::new(graph.nodes().len()),
             gathered: Gathered::default(),
+            resuming: Resuming::default(),
             earlier: Vec::new(),
         };
         let results = graph.results().iter().map(|_| ResultLog::default());

@@ -11,6 +11,7 @@ use crate::flows::link_frame;
 use crate::frames::CONTROL;
 use crate::job_data::JobData;
 use crate::outgoing::Outgoing;
+use crate::resuming::Resuming;
 use crate::state::State;
 use crate::unreachable::FIRST_QUESTION;
 
@@ -57,6 +58,7 @@ impl State {
             let nodes = data.graph.nodes().len();
             let outgoing = std::mem::replace(&mut running.outgoing, Outgoing::new(nodes));
             running.gathered = Gathered::default();
+            running.resuming = Resuming::default();
             for worker in outgoing.workers().iter().copied() {
                 self.ask_whether_forgotten(id, worker);
             }

@@ -15,6 +15,9 @@ use crate::wake::Wake;
 /// How long a closing hub lets its links say goodbye.
 const FAREWELL: Duration = Duration::from_millis(300);
 
+/// When workers that hear nothing else are told of jobs that have ended.
+const TELL_WITHIN: Duration = Duration::from_millis(5);
+
 /// See the module.
 pub(crate) struct Shared {
     pub(crate) config: HubConfig,
@@ -25,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) wake: Wake,
     pub(crate) idle: Condvar,
     timer: Notify,
+    /// Workers are to be told of jobs that have ended.
+    ended: Notify,
     pub(crate) stop: Notify,
 }
 
@@ -43,6 +48,7 @@ impl Shared {
             wake: Wake::new()?,
             idle: Condvar::new(),
             timer: Notify::new(),
+            ended: Notify::new(),
             stop: Notify::new(),
         })
     }
@@ -63,6 +69,9 @@ impl Shared {
         }
         if afterwards.rearm_timer {
             self.timer.notify_one();
+        }
+        if afterwards.tell_workers {
+            self.ended.notify_one();
         }
         if afterwards.idle {
             self.idle.notify_all();
@@ -88,6 +97,15 @@ impl Shared {
         }
     }
 
+    /// Tells workers of jobs that have ended, unless they hear of it with something else before.
+    async fn tell_of_ended(&self) {
+        loop {
+            self.ended.notified().await;
+            tokio::time::sleep(TELL_WITHIN).await;
+            self.turn(|state, _| state.workers.tell_of_ended());
+        }
+    }
+
     /// Workers of an earlier life that have not reported by then are dead.
     async fn wait_for_workers(&self) {
         let patience = self.state.lock().patience();
@@ -101,6 +119,8 @@ impl Shared {
     async fn say_goodbye(&self) {
         self.turn(|state, _| {
             state.leaving = true;
+            state.workers.tell_of_ended();
+            state.workers.flush();
             state.workers.lines().for_each(|line| line.close());
         });
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -125,6 +145,7 @@ pub(crate) fn run(runtime: &Runtime, shared: &Shared) {
         tokio::select! {
             () = shared.keep_time() => {}
             () = shared.wait_for_workers() => {}
+            () = shared.tell_of_ended() => {}
             () = shared.stop.notified() => {}
         }
         shared.say_goodbye().await;

@@ -73,6 +73,7 @@ pub(crate) struct Afterwards {
     /// When whoever waits for clients must be woken.
     pub(crate) wake_clients: Option<Duration>,
     pub(crate) rearm_timer: bool,
+    pub(crate) tell_workers: bool,
     pub(crate) idle: bool,
 }
 
@@ -92,12 +93,13 @@ impl State {
             max_attempts: config.max_attempts,
             ..Limits::default()
         };
+        let term = config.term;
         let mut state = Self {
-            control: Control::new(limits, policy(&config.policy)?, config.term),
+            control: Control::new(limits, policy(&config.policy)?, term),
             config,
             jobs: FxHashMap::default(),
             flows: Flows::default(),
-            workers: Workers::default(),
+            workers: Workers::new(term),
             clients: Clients::default(),
             pending: None,
             budgets: Budgets::default(),
@@ -139,6 +141,7 @@ impl State {
         let counters = self.control.counters();
         Afterwards {
             wake_clients: self.clients.must_signal(now),
+            tell_workers: self.workers.has_untold(),
             rearm_timer,
             idle: counters.running + counters.waiting == 0,
         }

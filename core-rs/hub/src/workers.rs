@@ -10,6 +10,9 @@ use omniflow_wire::v1;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::task::AbortHandle;
 
+use crate::flows::link_frame;
+use crate::frames::CONTROL;
+
 /// One registered name, with its present incarnation.
 pub(crate) struct Seat {
     pub(crate) info: v1::WorkerInfo,
@@ -49,6 +52,8 @@ pub(crate) struct Line {
     peers: FxHashSet<WorkerId>,
     flows: FxHashSet<FlowId>,
     out: Vec<LinkFrame>,
+    /// Jobs that have ended well, of which the worker has not been told yet.
+    ended: Vec<u64>,
     /// Bytes that waited to be written when that was last looked at.
     backlog: usize,
 }
@@ -62,6 +67,7 @@ impl Line {
             peers: FxHashSet::default(),
             flows: FxHashSet::default(),
             out: Vec::new(),
+            ended: Vec::new(),
             backlog: 0,
         }
     }
@@ -89,6 +95,23 @@ impl Line {
         self.sender.queued_bytes() + self.sender.unacknowledged_bytes() > 0
     }
 
+    /// The worker hears of the jobs that have ended before anything else.
+    fn push(&mut self, message: LinkFrame, term: u64) {
+        self.push_ended(term);
+        self.out.push(message);
+    }
+
+    fn push_ended(&mut self, term: u64) {
+        if !self.ended.is_empty() {
+            let message = v1::ReleaseJobs {
+                term,
+                jobs: std::mem::take(&mut self.ended),
+                reason: None,
+            };
+            self.out.push(link_frame(&message.into(), CONTROL));
+        }
+    }
+
     fn flush(&mut self) {
         // A link that takes no more is as good as dead: its reader finds it closed.
         if self.sender.send_all(self.out.drain(..)).is_err() {
@@ -109,6 +132,9 @@ pub(crate) struct Workers {
     pub(crate) seats: BTreeMap<String, Seat>,
     lines: FxHashMap<WorkerId, Line>,
     dirty: Vec<WorkerId>,
+    /// Those that are to be told of jobs that have ended.
+    untold: Vec<WorkerId>,
+    term: u64,
     next: u32,
     /// Bytes on their way to all workers, as last looked at.
     backlog: usize,
@@ -117,6 +143,14 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
+    /// What they are told is of this term.
+    pub(crate) fn new(term: u64) -> Self {
+        Self {
+            term,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn learn_methods(&mut self, info: &v1::WorkerInfo) {
         for role in &info.roles {
             for method in &role.methods {
@@ -162,7 +196,39 @@ impl Workers {
         if line.out.is_empty() {
             self.dirty.push(worker);
         }
-        line.out.push(message);
+        line.push(message, self.term);
+    }
+
+    /// A job has ended well. The worker lets go of it with the next thing that it is told, or at `tell_of_ended`: alone, that
+    /// is not worth waking it.
+    pub(crate) fn job_ended(&mut self, worker: WorkerId, job: u64) {
+        if let Some(line) = self.lines.get_mut(&worker) {
+            if line.ended.is_empty() {
+                self.untold.push(worker);
+            }
+            line.ended.push(job);
+        }
+    }
+
+    /// Whether `tell_of_ended` is to be called in a moment.
+    pub(crate) fn has_untold(&self) -> bool {
+        !self.untold.is_empty()
+    }
+
+    /// Workers hear of the jobs that have ended, those that did not hear of them meanwhile.
+    pub(crate) fn tell_of_ended(&mut self) {
+        for worker in self.untold.drain(..) {
+            if let Some(line) = self
+                .lines
+                .get_mut(&worker)
+                .filter(|line| !line.ended.is_empty())
+            {
+                if line.out.is_empty() {
+                    self.dirty.push(worker);
+                }
+                line.push_ended(self.term);
+            }
+        }
     }
 
     /// One write for each link that has something to say.

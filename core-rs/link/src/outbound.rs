@@ -48,6 +48,11 @@ impl Outbound {
         self.outbox.push(message);
     }
 
+    /// Whether messages wait to be sent for the first time.
+    pub(crate) fn has_fresh(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
     /// Bytes that wait to be sent for the first time.
     pub(crate) fn queued(&self) -> usize {
         self.outbox.queued()

@@ -1,6 +1,6 @@
 //! The sending side of a link.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use crate::error::LinkError;
 use crate::message::Message;
@@ -19,8 +19,33 @@ impl LinkSender {
 
     /// Queues several messages under one lock. On an error the messages before the offending one are queued.
     pub fn send_all(&self, messages: impl IntoIterator<Item = Message>) -> Result<(), LinkError> {
+        let (mut state, outcome) = self.push_all(messages);
+        let wake = state.must_wake_writer();
+        drop(state);
+        if wake {
+            self.0.work.notify_one();
+        }
+        outcome
+    }
+
+    /// The same, for a caller that wakes the writer once for several such calls, or from a better place: waking a task of
+    /// another thread is a system call. Until `wake`, or until the writer runs anyway, the messages wait.
+    pub fn queue_all(&self, messages: impl IntoIterator<Item = Message>) -> Result<(), LinkError> {
+        self.push_all(messages).1
+    }
+
+    /// What was queued leaves.
+    pub fn wake(&self) {
+        if self.0.state().must_wake_writer() {
+            self.0.work.notify_one();
+        }
+    }
+
+    fn push_all(
+        &self,
+        messages: impl IntoIterator<Item = Message>,
+    ) -> (MutexGuard<'_, State>, Result<(), LinkError>) {
         let mut outcome = Ok(());
-        let mut pushed = false;
         let mut state = self.0.state();
         let open = !state.closing && !state.is_over();
         for message in messages {
@@ -33,14 +58,8 @@ impl LinkSender {
                 break;
             }
             state.outbound.push(message);
-            pushed = true;
         }
-        if pushed && !state.writer_busy {
-            state.writer_busy = true;
-            drop(state);
-            self.0.work.notify_one();
-        }
-        outcome
+        (state, outcome)
     }
 
     fn check(&self, state: &State, message: &Message) -> Result<(), LinkError> {

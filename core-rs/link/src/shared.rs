@@ -63,6 +63,13 @@ impl State {
     fn is_through(&self) -> bool {
         self.outbound.has_finished() && (self.unheard || self.outbound.is_acknowledged())
     }
+
+    /// Whether something waits that the writer will not look at by itself; it does from now on.
+    pub(crate) fn must_wake_writer(&mut self) -> bool {
+        let wake = !self.writer_busy && self.outbound.has_fresh();
+        self.writer_busy |= wake;
+        wake
+    }
 }
 
 /// What the writer does next.

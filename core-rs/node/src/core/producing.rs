@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use omniflow_flow::{PortIx, ResolverError};
+use omniflow_flow::{Key, NodeId, PortIx, ResolverError};
 use omniflow_wire::v1;
 use omniflow_wire::v1::node_progress::State;
 
@@ -41,23 +41,34 @@ impl Job {
                 activation.held_up.store(true, Ordering::Relaxed);
                 break;
             }
-            let mut effects = Vec::new();
-            let bytes = frame.len();
-            self.resolver
-                .emit(node, &key, index, frame, &mut effects)
-                .map_err(|error| bad_output(activation, port, &error))?;
-            activation.traffic.gave(index.0, bytes, cx.now);
-            if !activation.emitted.swap(true, Ordering::Relaxed) {
-                let subject = self.subject(activation);
-                cx.site.event(&subject, State::FirstFrame, cx.now, cx.out);
-            }
-            self.settle(effects, cx);
-            if self.failed {
-                return Err(activation.cancelled_error("the job has stalled on this worker"));
-            }
+            self.give(activation, (node, &key), index, frame, cx)?;
             taken += 1;
         }
         Ok(taken)
+    }
+
+    fn give(
+        &mut self,
+        activation: &Arc<Activation>,
+        (node, key): (NodeId, &Key),
+        port: PortIx,
+        frame: Bytes,
+        cx: &mut Context<'_>,
+    ) -> Result<(), NodeError> {
+        let mut effects = Vec::new();
+        let bytes = self.read_bytes(node, &frame);
+        let given = self.resolver.emit(node, key, port, frame, &mut effects);
+        given.map_err(|error| bad_output(activation, &self.port_name(activation, port), &error))?;
+        activation.traffic.gave(port.0, bytes, cx.now);
+        if !activation.emitted.swap(true, Ordering::Relaxed) {
+            let subject = self.subject(activation);
+            cx.site.event(&subject, State::FirstFrame, cx.now, cx.out);
+        }
+        self.settle(effects, cx);
+        if self.failed {
+            return Err(activation.cancelled_error("the job has stalled on this worker"));
+        }
+        Ok(())
     }
 
     /// No more frames on a stream port.
@@ -77,14 +88,19 @@ impl Job {
         Ok(())
     }
 
-    /// It is over, with all its outputs.
+    /// It is over, with all its outputs: `last` go out before, whatever room there is, for they are few.
     pub(crate) fn finish(
         &mut self,
         activation: &Arc<Activation>,
+        last: Vec<(String, Bytes)>,
         features: Vec<v1::Feature>,
         cx: &mut Context<'_>,
     ) -> Result<(), NodeError> {
         let (node, key) = self.current(activation)?;
+        for (port, frame) in last {
+            let port = self.port(activation, &port)?;
+            self.give(activation, (node, &key), port, frame, cx)?;
+        }
         let mut effects = Vec::new();
         self.resolver
             .finish(node, &key, &mut effects)

@@ -297,7 +297,7 @@ impl World {
                     .expect("running");
             }
             if over {
-                core.finish(&activation, Vec::new(), now, out)
+                core.finish(&activation, Vec::new(), Vec::new(), now, out)
                     .expect("running");
             }
         });

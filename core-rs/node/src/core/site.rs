@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use omniflow_flow::{Key, NodeId};
+use omniflow_wire::v1::node_progress::State;
 use omniflow_wire::{LinkMessage, v1};
 use rustc_hash::FxHashMap;
 
 use crate::core::events::EventLog;
-use crate::core::outputs::{Outputs, Target};
+use crate::core::outputs::{Flush, Outputs, Target};
 use crate::core::peers::{LinkState, PeerTable};
 use crate::flow_entry::FlowEntry;
 use crate::ids::{JobId, PeerIx};
@@ -88,7 +89,9 @@ impl Site {
         for message in std::mem::take(&mut self.held) {
             out.send(Target::Scheduler, message);
         }
-        out.flush |= !self.events.is_empty();
+        if !self.events.is_empty() {
+            out.flush(Flush::Now);
+        }
     }
 
     /// A bind is needed: asked for with others, at the end of the turn.
@@ -109,7 +112,12 @@ impl Site {
                 key: key.path().to_vec(),
             });
         }
-        out.flush = true;
+        out.flush(Flush::Now);
+    }
+
+    /// Whether anything has gathered for the scheduler.
+    pub(crate) fn has_reports(&self) -> bool {
+        !self.events.is_empty() || !self.wanted.is_empty()
     }
 
     /// What gathered for the scheduler: binds that are wanted, then events.
@@ -137,7 +145,7 @@ impl Site {
     pub(crate) fn event(
         &mut self,
         subject: &Subject<'_>,
-        state: v1::node_progress::State,
+        state: State,
         now: Instant,
         out: &mut Outputs,
     ) {
@@ -147,7 +155,7 @@ impl Site {
     pub(crate) fn detailed_event(
         &mut self,
         subject: &Subject<'_>,
-        state: v1::node_progress::State,
+        state: State,
         features: Vec<v1::Feature>,
         error: Option<v1::Error>,
         now: Instant,
@@ -165,7 +173,10 @@ impl Site {
             ..Default::default()
         };
         self.events.push(now, event);
-        out.flush = true;
+        out.flush(match state {
+            State::Queued | State::Started | State::FirstFrame => Flush::Soon,
+            _ => Flush::Now,
+        });
     }
 
     /// This attempt is over without its outputs.
@@ -179,7 +190,7 @@ impl Site {
     ) {
         error.worker.clone_from(&self.worker);
         error.node = flow.map_or_else(String::new, |flow| flow.node_name(subject.node));
-        let state = v1::node_progress::State::Failed;
+        let state = State::Failed;
         self.detailed_event(subject, state, Vec::new(), Some(error), now, out);
     }
 }

@@ -1,5 +1,6 @@
 //! The one thread that does I/O: listens, dials, reads, and carries out what the core asks for.
 
+mod departures;
 mod handshake;
 mod incoming;
 mod outgoing;
@@ -8,20 +9,18 @@ mod shared;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use omniflow_link::{Address, Endpoint, LinkError, LinkSender, Listener};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::error::NodeError;
 use crate::ids::PeerIx;
 pub(crate) use shared::{Identity, Shared};
 
 const HOUSEKEEPING: Duration = Duration::from_secs(5);
-/// How often it is seen whether a broken connection to the scheduler is back.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// When the worker closes, its peers have this long to say that they have its last messages.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -67,11 +66,12 @@ async fn serve(shared: Arc<Shared>, dials: UnboundedReceiver<PeerIx>, listeners:
     let accept = |listener| tokio::spawn(accept(Arc::clone(&shared), listener));
     let accepting: Vec<_> = listeners.into_iter().map(accept).collect();
     tokio::spawn(dial(Arc::clone(&shared), dials));
-    tokio::spawn(flush(Arc::clone(&shared)));
+    tokio::spawn(departures::run(Arc::clone(&shared)));
     tokio::spawn(keep_house(Arc::clone(&shared)));
     shared.stopped().await;
     // Who has lost a link to this worker would dial again: it is not to get another one.
     accepting.iter().for_each(|task| task.abort());
+    shared.report();
     let links = shared.all_links();
     links.iter().for_each(LinkSender::close);
     let all_have_it = async {
@@ -99,19 +99,6 @@ async fn accept(shared: Arc<Shared>, listener: Listener) {
 async fn dial(shared: Arc<Shared>, mut dials: UnboundedReceiver<PeerIx>) {
     while let Some(peer) = dials.recv().await {
         tokio::spawn(outgoing::keep(Arc::clone(&shared), peer));
-    }
-}
-
-/// Sends the events and wishes that gathered during a turn of the loop, each kind as one message.
-async fn flush(shared: Arc<Shared>) {
-    loop {
-        shared.events_wait().await;
-        // They are kept for the next scheduler if this one does not come back.
-        while shared.scheduler_is_cut_off() {
-            sleep(LOOK_AGAIN).await;
-        }
-        let reports = shared.core.lock().take_reports(Instant::now());
-        shared.to_scheduler(reports);
     }
 }
 

@@ -10,8 +10,9 @@ use rustc_hash::{FxHashMap, FxHasher};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::core::{Core, Outputs, Target};
+use crate::core::{Core, Flush, Outputs, Target};
 use crate::ids::PeerIx;
+use crate::io::departures::Departures;
 
 /// Who this worker is.
 #[derive(Debug, Clone)]
@@ -28,6 +29,17 @@ struct Outlets {
     scheduler: Option<(u64, LinkSender)>,
     peers: FxHashMap<PeerIx, LinkSender>,
     scheduler_links: u64,
+    /// Those with messages that nobody has told their writers of.
+    waiting: Vec<Target>,
+}
+
+impl Outlets {
+    fn link(&self, target: Target) -> Option<&LinkSender> {
+        match target {
+            Target::Scheduler => self.scheduler.as_ref().map(|(_, link)| link),
+            Target::Peer(peer) => self.peers.get(&peer),
+        }
+    }
 }
 
 /// See the module. Lock order: `core`, then `outlets`; neither is held while bytes move.
@@ -37,7 +49,7 @@ pub(crate) struct Shared {
     pub(crate) endpoint: Endpoint,
     outlets: Mutex<Outlets>,
     dial: UnboundedSender<PeerIx>,
-    events: Notify,
+    pub(crate) departures: Departures,
     stop: Notify,
     drained: Condvar,
 }
@@ -55,7 +67,7 @@ impl Shared {
             endpoint,
             outlets: Mutex::default(),
             dial,
-            events: Notify::new(),
+            departures: Departures::default(),
             stop: Notify::new(),
             drained: Condvar::new(),
         }
@@ -65,13 +77,29 @@ impl Shared {
 
     /// One step of the core, and what follows from it.
     pub(crate) fn act<T>(&self, step: impl FnOnce(&mut Core, Instant, &mut Outputs) -> T) -> T {
+        self.act_before(false, step)
+    }
+
+    /// The same. `more`: the caller does so again at once, so that what this one sends may wait a moment for the next.
+    pub(crate) fn act_before<T>(
+        &self,
+        more: bool,
+        step: impl FnOnce(&mut Core, Instant, &mut Outputs) -> T,
+    ) -> T {
         let mut out = Outputs::default();
-        let result = step(&mut self.core.lock(), Instant::now(), &mut out);
-        self.carry_out(out);
+        let now = Instant::now();
+        let mut core = self.core.lock();
+        let result = step(&mut core, now, &mut out);
+        // A result and the report of the activation that made it are one message, not two wake-ups of the scheduler.
+        if out.gives_results() && core.has_reports() && !self.scheduler_is_cut_off() {
+            out.report(core.take_reports(now));
+        }
+        drop(core);
+        self.carry_out(more, out);
         result
     }
 
-    fn carry_out(&self, mut out: Outputs) {
+    fn carry_out(&self, more: bool, mut out: Outputs) {
         out.wake_all();
         for peer in out.dial {
             // It fails only when the I/O thread has ended, and then nobody needs the peer.
@@ -82,36 +110,48 @@ impl Shared {
                 self.transmit(*target, batch);
             }
         }
-        if out.flush {
-            self.events.notify_one();
+        let sends = !out.sends.is_empty();
+        if sends || out.flush != Flush::No {
+            let at_once = !more && (sends || out.flush == Flush::Now);
+            self.departures.call(at_once, out.flush);
         }
         if out.drained {
             self.drained.notify_all();
         }
     }
 
+    /// Queues messages on a link, for `wake_links`.
     fn transmit(&self, target: Target, batch: &[(Target, LinkMessage)]) {
-        let outlets = self.outlets.lock();
-        let link = match target {
-            Target::Scheduler => outlets.scheduler.as_ref().map(|(_, link)| link.clone()),
-            Target::Peer(peer) => outlets.peers.get(&peer).cloned(),
-        };
-        drop(outlets);
+        let mut outlets = self.outlets.lock();
         // Without a link, what matters is retained and goes when there is one.
-        if let Some(link) = link {
-            let sent = link.send_all(batch.iter().map(|(_, message)| packed(message)));
-            if let Err(LinkError::QueueFull { .. }) = sent {
-                // The peer doesn't read. Its reader task notices the end, dials again and resends.
-                link.abort();
+        let Some(link) = outlets.link(target) else {
+            return;
+        };
+        let queued = link.queue_all(batch.iter().map(|(_, message)| packed(message)));
+        if let Err(LinkError::QueueFull { .. }) = queued {
+            // The peer doesn't read. Its reader task notices the end, dials again and resends.
+            link.abort();
+        }
+        if !outlets.waiting.contains(&target) {
+            outlets.waiting.push(target);
+        }
+    }
+
+    /// What is queued on links leaves.
+    pub(crate) fn wake_links(&self) {
+        let mut outlets = self.outlets.lock();
+        for target in std::mem::take(&mut outlets.waiting) {
+            if let Some(link) = outlets.link(target) {
+                link.wake();
             }
         }
     }
 
-    pub(crate) fn to_scheduler(&self, messages: Vec<LinkMessage>) {
-        let batch = messages
-            .into_iter()
-            .map(|message| (Target::Scheduler, message));
-        let batch: Vec<_> = batch.collect();
+    /// Queues what gathered for the scheduler, each kind as one message.
+    pub(crate) fn report(&self) {
+        let reports = self.core.lock().take_reports(Instant::now());
+        let to_scheduler = |message| (Target::Scheduler, message);
+        let batch: Vec<_> = reports.into_iter().map(to_scheduler).collect();
         if !batch.is_empty() {
             self.transmit(Target::Scheduler, &batch);
         }
@@ -190,10 +230,6 @@ impl Shared {
     }
 
     // --- waiting ----------------------------------------------------------------------------------------------------
-
-    pub(crate) async fn events_wait(&self) {
-        self.events.notified().await;
-    }
 
     pub(crate) async fn stopped(&self) {
         self.stop.notified().await;

@@ -235,6 +235,10 @@ class Activation:
     @property
     def remaining_ms(self) -> int: ...
     @property
+    def resumed(self) -> list[bytes]:
+        """Of a resumable method: the frames that readers have of earlier attempts, from the first one on, each a serialized
+        Value with the FrameState behind it. What is emitted comes after them."""
+    @property
     def parameters(self) -> dict[str, bytes]:
         """Serialized Values: the flow's constants, overridden by the job's."""
     @property

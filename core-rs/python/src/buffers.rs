@@ -1,11 +1,11 @@
-//! Buffers across the boundary: page ids out, tokens and keys in.
+//! Buffers across the boundary: page ids out, keys in.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use omniflow_pages::PageId;
 use omniflow_prefix::PageKey;
-use pyo3::buffer::{Element, PyUntypedBuffer};
+use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -78,67 +78,43 @@ pub unsafe fn release_ids(view: *mut ffi::Py_buffer) {
     drop(unsafe { Box::from_raw((*view).internal.cast::<Export>()) });
 }
 
-/// Token ids of an int32, uint32 or int64 buffer of one dimension, copied: the caller may change its buffer while they
-/// are hashed without the GIL.
-pub fn tokens(object: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
-    let buffer = open(object, "tokens")?;
-    if buffer.dimensions() != 1 {
-        let dimensions = buffer.dimensions();
-        return Err(InvalidArgument::new_err(format!(
-            "tokens have {dimensions} dimensions: pass one sequence, flat"
-        )));
-    }
-    if let Ok(typed) = buffer.as_typed::<u32>() {
-        return typed.to_vec(object.py());
-    }
-    if let Some(checked) = copied::<i32>(object.py(), &buffer)? {
-        return in_range(checked);
-    }
-    if let Some(checked) = copied::<i64>(object.py(), &buffer)? {
-        return in_range(checked);
-    }
-    let format = buffer.format().to_string_lossy();
-    Err(InvalidArgument::new_err(format!(
-        "tokens are of format '{format}': pass int32, uint32 or int64"
-    )))
+/// Numbers of a buffer of one dimension, copied; `what` and `kind` name them to the caller.
+pub fn numbers<T: pyo3::buffer::Element>(
+    object: &Bound<'_, PyAny>,
+    what: &str,
+    kind: &str,
+) -> PyResult<Vec<T>> {
+    let buffer = open(object, what)?;
+    let typed = buffer.as_typed::<T>().ok();
+    let typed = typed.filter(|_| buffer.dimensions() == 1);
+    let numbers = typed.map(|typed| typed.to_vec(object.py())).transpose()?;
+    numbers.ok_or_else(|| {
+        let (format, dimensions) = (buffer.format().to_string_lossy(), buffer.dimensions());
+        InvalidArgument::new_err(format!(
+            "{what} are of format '{format}' in {dimensions} dimensions: pass {kind} in one"
+        ))
+    })
 }
 
 /// Page keys laid end to end.
 pub fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<PageKey>> {
     let buffer = open(object, "keys")?;
-    let bytes = copied::<u8>(object.py(), &buffer)?;
+    let bytes = buffer
+        .as_typed::<u8>()
+        .ok()
+        .map(|typed| typed.to_vec(object.py()))
+        .transpose()?;
     bytes.as_deref().and_then(PageKey::parse_all).ok_or_else(|| {
-        InvalidArgument::new_err("keys are bytes, 32 for each page: pass `KeyChain.keys`, cut at multiples of 32 if at all")
+        InvalidArgument::new_err("keys are bytes, 32 for each page: pass those of PageKeys, cut at multiples of 32 if at all")
     })
 }
 
-fn open(object: &Bound<'_, PyAny>, what: &str) -> PyResult<PyUntypedBuffer> {
+/// The buffer of an argument, which `what` names.
+pub fn open(object: &Bound<'_, PyAny>, what: &str) -> PyResult<PyUntypedBuffer> {
     PyUntypedBuffer::get(object).map_err(|error| {
         let kind = object.get_type();
         InvalidArgument::new_err(format!(
             "{what} must be a buffer, not {kind}: pass an array or bytes ({error})"
         ))
     })
-}
-
-fn copied<T: Element>(py: Python<'_>, buffer: &PyUntypedBuffer) -> PyResult<Option<Vec<T>>> {
-    buffer
-        .as_typed::<T>()
-        .ok()
-        .map(|typed| typed.to_vec(py))
-        .transpose()
-}
-
-fn in_range<T: Copy + std::fmt::Display>(tokens: Vec<T>) -> PyResult<Vec<u32>>
-where
-    u32: TryFrom<T>,
-{
-    let convert = |(position, &token): (usize, &T)| {
-        u32::try_from(token).map_err(|_| {
-            InvalidArgument::new_err(format!(
-                "token {token} at position {position} is no id: ids are 0 to 4294967295"
-            ))
-        })
-    };
-    tokens.iter().enumerate().map(convert).collect()
 }

@@ -3,7 +3,7 @@
 use omniflow_hub::HubError;
 use omniflow_link::LinkError;
 use omniflow_node::NodeError;
-use omniflow_pages::PageError as Pages;
+use omniflow_pages::{PageError as Pages, TierError};
 use omniflow_prefix::{ChainError, IndexError};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
@@ -48,12 +48,19 @@ exceptions! {
     OutOfPages(PageError): "Fewer pages are free than were wanted; nothing was allocated.";
     StalePage(PageError): "The page was freed since its generation was noted.";
     UnknownPage(PageError): "A page id that the pool never hands out.";
+    QuotaExceeded(PageError): "The tenant may not use so many pages; nothing was allocated.";
+    PageNotHeld(PageError): "A lease of a page that nobody holds.";
+    UnknownLease(PageError): "The lease has ended.";
     RunReleased(PageError): "A run or match was used after `release()`.";
     ForeignRun(PageError): "A run of another allocator.";
+    UnknownEntry(PageError): "The entry is in no tier any more.";
+    UnknownMove(PageError): "The move was finished or aborted before.";
+    EntryHasChildren(PageError): "Other entries come behind this one.";
 
     PrefixError(CoreError): "The root of errors about chains and indexes.";
     MediaCut(PrefixError): "A media item cannot be kept in part.";
     KeysWithoutPages(PrefixError): "More keys than the run has pages.";
+    UnknownPageKey(PrefixError): "The page before these is not in the index, or not held by the worker.";
 }
 
 /// An exception that carries numbers as attributes.
@@ -65,6 +72,14 @@ fn with_fields(error: PyErr, fields: &[(&str, u64)]) -> PyErr {
             }
         }
         error
+    })
+}
+
+/// An exception that names a tenant.
+fn with_tenant(error: PyErr, tenant: &str) -> PyErr {
+    Python::attach(|py| match error.value(py).setattr("tenant", tenant) {
+        Ok(()) => error,
+        Err(failed) => failed,
     })
 }
 
@@ -91,8 +106,48 @@ pub fn pages(error: Pages) -> PyErr {
         Pages::UnknownPage { page, .. } => {
             with_fields(UnknownPage::new_err(message), &[("page", page.0.into())])
         }
+        Pages::QuotaExceeded {
+            tenant,
+            wanted,
+            used,
+            quota,
+        } => {
+            let fields = [
+                ("wanted", wanted as u64),
+                ("used", used as u64),
+                ("quota", quota as u64),
+            ];
+            with_tenant(
+                with_fields(QuotaExceeded::new_err(message), &fields),
+                &tenant,
+            )
+        }
+        Pages::NotHeld { page } => {
+            with_fields(PageNotHeld::new_err(message), &[("page", page.0.into())])
+        }
+        Pages::UnknownLease { lease } => {
+            with_fields(UnknownLease::new_err(message), &[("lease", lease.0)])
+        }
         Pages::Foreign => ForeignRun::new_err(message),
         Pages::EmptyPool { .. } => InvalidArgument::new_err(message),
+        _ => PageError::new_err(message),
+    }
+}
+
+/// Errors of `omniflow_pages::Tiers`.
+pub fn tiers(error: TierError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        TierError::Page(error) => pages(error),
+        TierError::UnknownEntry(entry) => {
+            with_fields(UnknownEntry::new_err(message), &[("entry", entry.0)])
+        }
+        TierError::UnknownMove(id) => with_fields(UnknownMove::new_err(message), &[("move", id.0)]),
+        TierError::HasChildren { entry, children } => with_fields(
+            EntryHasChildren::new_err(message),
+            &[("entry", entry.0), ("children", children.into())],
+        ),
+        TierError::BadWorth { .. } | TierError::NoTier(_) => InvalidArgument::new_err(message),
         _ => PageError::new_err(message),
     }
 }
@@ -109,10 +164,11 @@ pub fn chain(error: ChainError) -> PyErr {
     }
 }
 
-/// Errors of `omniflow_prefix::PrefixIndex`.
+/// Errors of `omniflow_prefix::PrefixIndex` and `ClusterIndex`.
 pub fn index(error: IndexError) -> PyErr {
     let message = error.to_string();
     match error {
+        IndexError::UnknownKey(_) | IndexError::NotHeld { .. } => UnknownPageKey::new_err(message),
         IndexError::NotAChain { .. } => InvalidArgument::new_err(message),
         _ => PrefixError::new_err(message),
     }
@@ -189,6 +245,7 @@ pub fn hub(error: HubError) -> PyErr {
         HubError::UnknownClient(_) => UnknownClient::new_err(message),
         HubError::UnknownPolicy(_) => InvalidArgument::new_err(message),
         HubError::Journal(_) => JournalUnusable::new_err(message),
+        HubError::Listen(error) => link(error),
         HubError::Io { .. } => CoreError::new_err(message),
     }
 }

@@ -1,19 +1,27 @@
-//! `PageAllocator` and `PageRun`: the crate `omniflow_pages` with buffers and context managers.
+//! `PageAllocator`: the crate `omniflow_pages` for Python.
+//!
+//! What takes microseconds keeps the GIL: a thread that gives it up for so little may wait a whole switch interval (5 ms)
+//! to get it back from one that computes. Nobody who holds one of these locks waits for the GIL.
 
-use std::ffi::c_int;
+use std::collections::BTreeMap;
 
-use omniflow_pages::{Generation, PageAllocator as Allocator, PageId, Run};
-use parking_lot::Mutex;
-use pyo3::ffi;
+use omniflow_pages::{Generation, LeaseId, Moment, OwnerId, PageAllocator as Allocator, PageId};
 use pyo3::prelude::*;
 
 use crate::buffers;
 use crate::errors;
+pub use crate::pages_run::PageRun;
+use crate::pages_run::{PageCopies, PageIds, PagePin};
+use crate::pages_tiers;
 
-/// Adds the classes of this file to the module.
+/// Adds the classes of this file and those beside it to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PageAllocator>()?;
-    module.add_class::<PageRun>()
+    module.add_class::<PageRun>()?;
+    module.add_class::<PageCopies>()?;
+    module.add_class::<PageIds>()?;
+    module.add_class::<PagePin>()?;
+    pages_tiers::register(module)
 }
 
 /// Hands out the pages of one KV pool.
@@ -47,11 +55,64 @@ impl PageAllocator {
         self.allocator.free()
     }
 
-    fn allocate(&self, py: Python<'_>, pages: usize) -> PyResult<PageRun> {
-        let run = py
-            .detach(|| self.allocator.allocate(pages))
-            .map_err(errors::pages)?;
-        Ok(PageRun::from(run))
+    fn counters(&self) -> BTreeMap<&'static str, usize> {
+        let found = self.allocator.counters();
+        BTreeMap::from([
+            ("total", found.total),
+            ("reserved", found.reserved),
+            ("own", found.own),
+            ("free", found.free),
+            ("held", found.held),
+            ("pinned", found.pinned),
+            ("leased", found.leased),
+            ("references", found.references),
+            ("leases", found.leases),
+        ])
+    }
+
+    fn tenants(&self) -> BTreeMap<String, (usize, Option<usize>)> {
+        let usage = self.allocator.tenants().into_iter();
+        usage
+            .map(|one| (one.name.to_string(), (one.used, one.quota)))
+            .collect()
+    }
+
+    #[pyo3(signature = (tenant, pages))]
+    fn set_quota(&self, tenant: &str, pages: Option<usize>) {
+        self.allocator.set_quota(tenant, pages);
+    }
+
+    #[pyo3(signature = (pages, tenant = ""))]
+    fn allocate(&self, pages: usize, tenant: &str) -> PyResult<PageRun> {
+        let run = self.allocator.allocate_for(tenant, pages);
+        run.map(PageRun::from).map_err(errors::pages)
+    }
+
+    fn renew(&self, lease: u64, now: u64, until: u64) -> PyResult<()> {
+        let renewed = self
+            .allocator
+            .renew(LeaseId(lease), Moment(now), Moment(until));
+        renewed.map_err(errors::pages)
+    }
+
+    fn end_lease(&self, lease: u64) -> PyResult<()> {
+        self.allocator
+            .end_lease(LeaseId(lease))
+            .map_err(errors::pages)
+    }
+
+    fn expire(&self, now: u64) -> Vec<u64> {
+        let ended = self.allocator.expire(Moment(now));
+        ended.into_iter().map(|lease| lease.0).collect()
+    }
+
+    #[getter]
+    fn next_expiry(&self) -> Option<u64> {
+        self.allocator.next_expiry().map(|moment| moment.0)
+    }
+
+    fn drop_holder(&self, holder: u64) -> usize {
+        self.allocator.drop_holder(OwnerId(holder))
     }
 
     fn generation(&self, page: u32) -> PyResult<u64> {
@@ -67,6 +128,22 @@ impl PageAllocator {
             .map_err(errors::pages)
     }
 
+    fn verify_all(&self, pages: &Bound<'_, PyAny>, generations: &Bound<'_, PyAny>) -> PyResult<()> {
+        let pages = buffers::numbers::<u32>(pages, "pages", "uint32")?;
+        let generations = buffers::numbers::<u64>(generations, "generations", "uint64")?;
+        if pages.len() != generations.len() {
+            return Err(errors::InvalidArgument::new_err(format!(
+                "{} pages with {} generations: pass those of the same run",
+                pages.len(),
+                generations.len()
+            )));
+        }
+        for (page, generation) in pages.into_iter().zip(generations) {
+            self.verify(page, generation)?;
+        }
+        Ok(())
+    }
+
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.allocator.check())
             .map_err(errors::corrupt)
@@ -78,101 +155,5 @@ impl PageAllocator {
             self.allocator.total(),
             self.allocator.free()
         )
-    }
-}
-
-/// Pages held for one user, in order.
-#[pyclass(module = "omniflow_core._native", frozen)]
-pub struct PageRun {
-    /// `None` once released. Locked before an index and before an allocator, and never while waiting for the GIL.
-    run: Mutex<Option<Run>>,
-}
-
-impl From<Run> for PageRun {
-    fn from(run: Run) -> Self {
-        Self {
-            run: Mutex::new(Some(run)),
-        }
-    }
-}
-
-impl PageRun {
-    /// Works on the run with the GIL released.
-    pub(crate) fn with<T: Send>(
-        &self,
-        py: Python<'_>,
-        work: impl FnOnce(&mut Run) -> T + Send,
-    ) -> PyResult<T> {
-        py.detach(|| self.run.lock().as_mut().map(work))
-            .ok_or_else(|| errors::released("PageRun"))
-    }
-}
-
-#[pymethods]
-impl PageRun {
-    fn __len__(&self) -> usize {
-        self.run.lock().as_ref().map_or(0, Run::len)
-    }
-
-    unsafe fn __getbuffer__(
-        slf: Bound<'_, Self>,
-        view: *mut ffi::Py_buffer,
-        flags: c_int,
-    ) -> PyResult<()> {
-        let ids = slf
-            .get()
-            .run
-            .lock()
-            .as_ref()
-            .map(|run| Box::from(run.pages()));
-        let ids = ids.ok_or_else(|| errors::released("PageRun"))?;
-        // SAFETY: Python passes a view to fill, and releases it through `__releasebuffer__` below.
-        unsafe { buffers::export_ids(slf.into_any(), view, flags, ids) }
-    }
-
-    unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
-        // SAFETY: Python releases each view that `__getbuffer__` filled, once.
-        unsafe { buffers::release_ids(view) }
-    }
-
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (kind, error, trace, /))]
-    fn __exit__(&self, py: Python<'_>, kind: Py<PyAny>, error: Py<PyAny>, trace: Py<PyAny>) {
-        let _ = (kind, error, trace);
-        self.release(py);
-    }
-
-    #[getter]
-    fn released(&self) -> bool {
-        self.run.lock().is_none()
-    }
-
-    fn extend(&self, py: Python<'_>, pages: usize) -> PyResult<()> {
-        self.with(py, |run| run.extend(pages))?
-            .map_err(errors::pages)
-    }
-
-    fn truncate(&self, py: Python<'_>, pages: usize) -> PyResult<()> {
-        self.with(py, |run| run.truncate(pages))
-    }
-
-    #[pyo3(signature = (pages = None))]
-    fn share(&self, py: Python<'_>, pages: Option<usize>) -> PyResult<PageRun> {
-        self.with(py, |run| run.share(pages.unwrap_or(usize::MAX)))
-            .map(PageRun::from)
-    }
-
-    fn release(&self, py: Python<'_>) {
-        py.detach(|| drop(self.run.lock().take()));
-    }
-
-    fn __repr__(&self) -> String {
-        match self.run.lock().as_ref() {
-            Some(run) => format!("PageRun(pages={})", run.len()),
-            None => "PageRun(released)".into(),
-        }
     }
 }

@@ -26,8 +26,11 @@ class TypedActivation:
         self._core = inner
         self.spec = spec
         self.features: dict[str, float] = {}
-        self._constants = inner.parameters
-        self._states = dict(inner.inputs)
+        self._values = inner.values
+        # Most activations never ask for these.
+        self._known_constants: dict[str, bytes] | None = None
+        self._known_states: dict[str, str] | None = None
+        self._known_parameters: dict[str, Any] | None = None
 
     @property
     def job(self) -> str:
@@ -69,21 +72,42 @@ class TypedActivation:
     def resumed(self) -> tuple[bytes, ...]:
         return states_of(self._core.resumed)
 
-    @cached_property
+    @property
     def parameters(self) -> Mapping[str, Any]:
-        return {each.name: self._parameter(each.name, each.type, each.default) for each in self.spec.parameters}
+        if self._known_parameters is None:
+            self._known_parameters = {
+                each.name: self._parameter(each.name, each.type, each.default) for each in self.spec.parameters
+            }
+        return self._known_parameters
 
-    @cached_property
+    @property
     def inputs(self) -> frozenset[str]:
         present = {name for name, state in self._states.items() if state != "none"}
         return frozenset(present | {port.name for port in self.spec.inputs if port.name in self._constants})
 
+    @property
+    def _constants(self) -> dict[str, bytes]:
+        if self._known_constants is None:
+            self._known_constants = self._core.parameters
+        return self._known_constants
+
+    @property
+    def _states(self) -> dict[str, str]:
+        if self._known_states is None:
+            self._known_states = dict(self._core.inputs)
+        return self._known_states
+
     def value(self, name: str) -> Any:
-        port = self._input(name)
-        payload = self._core.value(name) if self._states.get(name) == "value" else self._constants.get(name)
+        return self.value_of(self._input(name))
+
+    def value_of(self, port: PortSpec) -> Any:
+        """`value`, by the port itself."""
+        payload = self._values.get(port.name)
+        if payload is None:
+            payload = self._constants.get(port.name)
         if payload is None:
             return None if port.default is NO_DEFAULT else port.default
-        return _decoded(payload, port.type, name)
+        return _decoded(payload, port.type, port.name)
 
     def stream(self, name: str) -> Stream[Any]:
         return _Reader(self, name)
@@ -101,29 +125,18 @@ class TypedActivation:
         return [_decoded(payload, port.type, name) for payload in payloads]
 
     def emit(self, frames: Sequence[Any], port: str | None = None) -> int:
-        spec = self._output(port)
+        return self.emit_on(self._output(port), frames)
+
+    def emit_on(self, port: PortSpec, frames: Sequence[Any], *, more: bool = False) -> int:
+        """`emit`, by the port itself. `more`: this thread sends again at once; until then these may wait a moment."""
+        payloads = [self._encoded(port, frame) for frame in frames]
         try:
-            payloads = [self._payload(frame, spec) for frame in frames]
-        except TooLarge as error:
-            raise BadOutput(
-                f"`{self.method}` sends too much at once on `{spec.name}`: {error.message}",
-                field=spec.name,
-                cure="yield it in parts",
-            ) from error
-        except InvalidArgument as error:
-            raise BadOutput(
-                f"`{self.method}` declares {spec.type} on `{spec.name}`: {error.message}",
-                field=spec.name,
-                cause=error.cause,
-                cure="yield what the method declares, or correct its annotation",
-            ) from error
-        try:
-            return self._core.emit(spec.name, payloads)
+            return self._core.emit(port.name, payloads, more)
         except core.CoreError as error:
             raise _translated(error) from error
 
     def wait_for_room(self, timeout: float) -> bool:
-        """Sleeps until there is room for what `emit` did not take; False after `timeout` seconds. Raises `Cancelled`."""
+        """Sleeps until there is room for what `emit` did not take; False after `timeout` s. Raises `Cancelled`."""
         try:
             return self._core.wait_for_room(timeout)
         except core.CoreError as error:
@@ -135,15 +148,34 @@ class TypedActivation:
         except core.CoreError as error:
             raise _translated(error) from error
 
-    def finish(self) -> None:
+    def finish(self, last: Sequence[tuple[PortSpec, Any]] = (), *, more: bool = False) -> None:
+        """With a last frame for each of these ports. `more` is that of `emit_on`."""
+        payloads = [(port.name, self._encoded(port, frame)) for port, frame in last]
         try:
-            self._core.finish(self.features)
+            self._core.finish(self.features, payloads, more)
         except core.CoreError as error:
             raise _translated(error) from error
 
     def fail(self, error: BaseException) -> None:
         names = {port.name for port in self.spec.inputs} | {each.name for each in self.spec.parameters}
         self._core.fail(failure_of(error, names).to_proto().SerializeToString())
+
+    def _encoded(self, port: PortSpec, frame: Any) -> bytes:
+        try:
+            return self._payload(frame, port)
+        except TooLarge as error:
+            raise BadOutput(
+                f"`{self.method}` sends too much at once on `{port.name}`: {error.message}",
+                field=port.name,
+                cure="yield it in parts",
+            ) from error
+        except InvalidArgument as error:
+            raise BadOutput(
+                f"`{self.method}` declares {port.type} on `{port.name}`: {error.message}",
+                field=port.name,
+                cause=error.cause,
+                cure="yield what the method declares, or correct its annotation",
+            ) from error
 
     def _payload(self, frame: Any, port: PortSpec) -> bytes:
         if frame.__class__ is not StatefulFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, closing
 from contextvars import ContextVar
@@ -10,11 +11,14 @@ from typing import Any
 from omniflow.errors import BadOutput, Cancelled
 from omniflow.roles.activation import Activation
 from omniflow.roles.adapter import TypedActivation
-from omniflow.roles.description import PortSpec
+from omniflow.roles.description import MethodSpec, PortSpec
 from omniflow.roles.role import Role
 
 _CURRENT: ContextVar[Activation | None] = ContextVar("omniflow_activation", default=None)
 _ROOM_SECONDS = 1.0
+# Frames of a generator that come this fast leave together, so many at most.
+_QUICK = 0.0002
+_TOGETHER = 32
 
 
 def current() -> Activation:
@@ -25,12 +29,22 @@ def current() -> Activation:
     return activation
 
 
-def invoke(role: Role, activation: TypedActivation) -> None:
-    """Calls the method, sends what it returns or yields, then finishes. Whatever it raises fails the activation."""
+def invoke(role: Role, activation: TypedActivation, *, more: bool = False) -> None:
+    """Calls the method, sends what it returns or yields, then finishes. Whatever it raises fails the activation.
+
+    `more`: another activation is invoked on this thread right behind it, and may take the results of this one along.
+    """
     token = _CURRENT.set(activation)
     try:
-        _send(activation, getattr(role, activation.method)(**_arguments(activation)))
-        activation.finish()
+        returned = getattr(role, activation.method)(**_arguments(activation))
+        plain, streams = _outputs(activation.spec, returned)
+        if streams:
+            for port, value in plain:
+                _push(activation, port, value)
+            _drain(activation, streams)
+            activation.finish(more=more)
+        else:
+            activation.finish(plain, more=more)
     except Exception as error:  # every failure of a role must end the activation, typed
         activation.fail(error)
     finally:
@@ -38,21 +52,24 @@ def invoke(role: Role, activation: TypedActivation) -> None:
 
 
 def _arguments(activation: TypedActivation) -> dict[str, Any]:
-    arguments = dict(activation.parameters)
-    for port in activation.spec.inputs:
+    spec = activation.spec
+    arguments = dict(activation.parameters) if spec.parameters else {}
+    for port in spec.inputs:
         if port.type.stream and port.name in activation.inputs:
             arguments[port.name] = activation.stream(port.name)
         else:
-            arguments[port.name] = activation.value(port.name)
-    for name, bundle in activation.spec.bundles.items():
+            arguments[port.name] = activation.value_of(port)
+    for name, bundle in spec.bundles.items():
         start = f"{name}."
         parts = [port for port in arguments if port.startswith(start)]
         arguments[name] = bundle(**{port.removeprefix(start): arguments.pop(port) for port in parts})
     return arguments
 
 
-def _send(activation: TypedActivation, returned: Any) -> None:
-    spec = activation.spec
+def _outputs(
+    spec: MethodSpec, returned: Any
+) -> tuple[list[tuple[PortSpec, Any]], list[tuple[PortSpec, Iterator[Any]]]]:
+    """What a method returned, by port: single values, and streams."""
     if spec.returns is None:
         values = [returned]
     elif isinstance(returned, spec.returns):
@@ -62,6 +79,7 @@ def _send(activation: TypedActivation, returned: Any) -> None:
             f"`{spec.name}` returned {type(returned).__name__} instead of {spec.returns.__name__}",
             cure="return what the method declares",
         )
+    plain: list[tuple[PortSpec, Any]] = []
     streams: list[tuple[PortSpec, Iterator[Any]]] = []
     for port, value in zip(spec.outputs, values, strict=True):
         if value is None and port.type.optional:
@@ -69,29 +87,48 @@ def _send(activation: TypedActivation, returned: Any) -> None:
         if port.type.stream:
             streams.append((port, _iterator(port, value)))
         else:
-            _push(activation, port, value)
-    _drain(activation, streams)
+            plain.append((port, value))
+    return plain, streams
 
 
 def _drain(activation: TypedActivation, streams: list[tuple[PortSpec, Iterator[Any]]]) -> None:
-    """Takes one frame of each stream in turn, so that no output waits for the end of another."""
     with ExitStack() as stack:
         for _, iterator in streams:
             if isinstance(iterator, Generator):
                 # A generator's own `finally` must run now when the job ends early, not at garbage collection.
                 stack.enter_context(closing(iterator))
-        while streams:
-            for entry in list(streams):
-                port, iterator = entry
-                if activation.cancelled:
-                    raise Cancelled("the job is over")
-                try:
-                    frame = next(iterator)
-                except StopIteration:
-                    activation.end(port.name)
-                    streams.remove(entry)
-                else:
-                    _push(activation, port, frame)
+        if len(streams) == 1:
+            _drain_one(activation, *streams[0])
+        else:
+            _drain_in_turn(activation, streams)
+
+
+def _drain_one(activation: TypedActivation, port: PortSpec, iterator: Iterator[Any]) -> None:
+    """The stream ends with the activation."""
+    together = 0
+    sent = time.perf_counter()
+    for frame in iterator:
+        # One that came quickly is likely to be followed as quickly, by one that takes it along.
+        quick = time.perf_counter() - sent < _QUICK and together < _TOGETHER
+        together = together + 1 if quick else 0
+        _push(activation, port, frame, more=quick)
+        sent = time.perf_counter()
+
+
+def _drain_in_turn(activation: TypedActivation, streams: list[tuple[PortSpec, Iterator[Any]]]) -> None:
+    """Takes one frame of each stream in turn, so that no output waits for the end of another."""
+    while streams:
+        for entry in list(streams):
+            port, iterator = entry
+            if activation.cancelled:
+                raise Cancelled("the job is over")
+            try:
+                frame = next(iterator)
+            except StopIteration:
+                activation.end(port.name)
+                streams.remove(entry)
+            else:
+                _push(activation, port, frame)
 
 
 def _iterator(port: PortSpec, value: Any) -> Iterator[Any]:
@@ -104,7 +141,7 @@ def _iterator(port: PortSpec, value: Any) -> Iterator[Any]:
     )
 
 
-def _push(activation: TypedActivation, port: PortSpec, frame: Any) -> None:
+def _push(activation: TypedActivation, port: PortSpec, frame: Any, *, more: bool = False) -> None:
     """Sends one frame, asleep while its consumer has no room."""
-    while not activation.emit([frame], port.name):
+    while not activation.emit_on(port, [frame], more=more):
         activation.wait_for_room(_ROOM_SECONDS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import omniflow_core as core
@@ -133,8 +133,9 @@ class MemoryActivation:
             states.append((port.name, state))
         return states
 
-    def value(self, parameter: str) -> bytes | None:
-        return self._values.get(parameter)
+    @property
+    def values(self) -> dict[str, bytes]:
+        return self._values
 
     def read(self, parameter: str, max_n: int, timeout: float) -> list[bytes] | None:
         frames = self._streams[parameter]
@@ -146,7 +147,7 @@ class MemoryActivation:
                 return None if parameter in self._ended else []
             return [frames.popleft() for _ in range(min(max_n, len(frames)))]
 
-    def emit(self, port: str, frames: list[bytes]) -> int:
+    def emit(self, port: str, frames: list[bytes], more: bool = False) -> int:
         if self._cancelled:
             raise core.Cancelled("the job was cancelled")
         self._sent[port] += frames
@@ -161,7 +162,9 @@ class MemoryActivation:
     def end(self, port: str) -> None:
         """Outputs end with the activation here."""
 
-    def finish(self, features: dict[str, float]) -> None:
+    def finish(self, features: dict[str, float], last: Sequence[tuple[str, bytes]] = (), more: bool = False) -> None:
+        for port, frame in last:
+            self.emit(port, [frame])
         self.features = dict(features)
         self._over.set()
 

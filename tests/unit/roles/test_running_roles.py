@@ -92,8 +92,8 @@ def test_a_stream_is_read_while_it_is_written() -> None:
     first_out = threading.Event()
     sent = activation.emit
 
-    def emit(port: str, frames: list[bytes]) -> int:
-        taken = sent(port, frames)
+    def emit(port: str, frames: list[bytes], more: bool = False) -> int:
+        taken = sent(port, frames, more)
         first_out.set()
         return taken
 
@@ -263,7 +263,7 @@ class Slow:
     def __getattr__(self, name: str) -> object:
         return getattr(self.inner, name)
 
-    def emit(self, port: str, frames: list[bytes]) -> int:
+    def emit(self, port: str, frames: list[bytes], more: bool = False) -> int:
         if self.refusals % 2 == 0:
             self.refusals += 1
             return 0

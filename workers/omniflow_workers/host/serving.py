@@ -51,10 +51,12 @@ def _run_each(role: Role, queue: TypedQueue, slots: Slots, slot: int) -> None:
         if not activations:
             continue
         started = time.perf_counter()
+        left = len(activations)
         for activation in activations:
+            left -= 1
             assert isinstance(activation, TypedActivation)
             slots.enter(slot, activation)
-            invoke(role, activation)
+            invoke(role, activation, more=left > 0)
             slots.leave(slot)
         batch.ran(len(activations), time.perf_counter() - started)
 

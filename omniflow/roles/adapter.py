@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -110,7 +109,8 @@ class TypedActivation:
         return _decoded(payload, port.type, port.name)
 
     def stream(self, name: str) -> Stream[Any]:
-        return _Reader(self, name)
+        while (frames := self.read(name, _READ_FRAMES, _READ_SECONDS)) is not None:
+            yield from frames
 
     def read(self, name: str, max_n: int, timeout: float) -> list[Any] | None:
         port = self._input(name)
@@ -132,6 +132,14 @@ class TypedActivation:
         payloads = [self._encoded(port, frame) for frame in frames]
         try:
             return self._core.emit(port.name, payloads, more)
+        except core.CoreError as error:
+            raise _translated(error) from error
+
+    def emit_one(self, port: PortSpec, frame: Any, more: bool = False) -> bool:
+        """Whether the frame was taken: `emit_on` for the frames of a generator, which are many."""
+        payload = self._encoded(port, frame)
+        try:
+            return self._core.emit(port.name, [payload], more) == 1
         except core.CoreError as error:
             raise _translated(error) from error
 
@@ -242,28 +250,6 @@ class TypedQueue:
 
     def __len__(self) -> int:
         return len(self._core)
-
-
-class _Reader:
-    """A stream input as an iterator."""
-
-    def __init__(self, activation: TypedActivation, name: str) -> None:
-        self._activation = activation
-        self._name = name
-        self._frames: deque[Any] = deque()
-        self._ended = False
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        while not self._frames:
-            frames = None if self._ended else self._activation.read(self._name, _READ_FRAMES, _READ_SECONDS)
-            if frames is None:
-                self._ended = True
-                raise StopIteration
-            self._frames.extend(frames)
-        return self._frames.popleft()
 
 
 def _decoded(payload: bytes, type: ValueType, name: str) -> Any:

@@ -143,5 +143,5 @@ def _iterator(port: PortSpec, value: Any) -> Iterator[Any]:
 
 def _push(activation: TypedActivation, port: PortSpec, frame: Any, *, more: bool = False) -> None:
     """Sends one frame, asleep while its consumer has no room."""
-    while not activation.emit_on(port, [frame], more=more):
+    while not activation.emit_one(port, frame, more):
         activation.wait_for_room(_ROOM_SECONDS)

@@ -20,6 +20,7 @@ from omniflow.v1 import value_pb2
 
 T = TypeVar("T")
 
+_TEXT = Kind.TEXT  # looked up once: an enum's members are found by a slow path
 _TEXT_TAG = 0x0A  # field 1, length-delimited: Value.text
 _ENCODINGS: dict[str, value_pb2.Audio.Encoding.ValueType] = {
     "pcm_s16": value_pb2.Audio.PCM_S16,
@@ -48,7 +49,7 @@ def encode(value: Any, type: ValueType | None = None, *, field: str = "", limit:
     Raises `InvalidArgument`, naming `field`, when the value is not of `type` (where given), and `TooLarge`, before
     anything is copied, when it has more than `limit` bytes.
     """
-    if value.__class__ is str and (type is None or type.kind is Kind.TEXT):
+    if value.__class__ is str and (type is None or type.kind is _TEXT):
         return _encode_text(value, field, limit)
     _refuse_oversized(_least_bytes(value), field, limit)
     return to_message(value, type, field=field).SerializeToString()
@@ -59,7 +60,7 @@ def decode(payload: bytes, type: ValueType | None = None, *, field: str = "") ->
 
     Raises `InvalidArgument`, naming `field`, when the payload is damaged or not of `type`.
     """
-    if payload[:1] == b"\n" and (type is None or type.kind is Kind.TEXT):
+    if payload[:1] == b"\n" and (type is None or type.kind is _TEXT):
         text = _decode_text(payload, field)
         if text is not None:
             return text

@@ -16,7 +16,7 @@ import torch
 from rows import Row, alone, compared, show
 
 from omniflow_workers.engines import sequence as sequences
-from omniflow_workers.engines.loop import Request, Summary
+from omniflow_workers.engines.loop import Piece, Request, Summary
 from omniflow_workers.engines.text import IncrementalText
 from omniflow_workers.engines.torch.service import Service, open_service
 from omniflow_workers.weights.cache import default_folder
@@ -57,7 +57,7 @@ class Answer:
     cancelled: bool = False
     tokens: int = 0
 
-    def text(self, pieces: list[str]) -> int:
+    def text(self, pieces: list[Piece]) -> int:
         return len(pieces)
 
     def done(self, summary: Summary) -> None:

@@ -14,6 +14,7 @@ from omniflow.roles.description import (
 )
 from omniflow.roles.facts import HoldsModel, add_facts
 from omniflow.roles.failure import InvalidInput, QueueClosed, RoleError, failure_of
+from omniflow.roles.frame import with_state
 from omniflow.roles.invoke import current, invoke
 from omniflow.roles.method import MethodOptions, method
 from omniflow.roles.role import EngineRole, Role, RoleContext
@@ -46,4 +47,5 @@ __all__ = [
     "invoke",
     "method",
     "spec_of",
+    "with_state",
 ]

@@ -73,7 +73,7 @@ class Activation(Protocol):
 
     @property
     def resumed(self) -> tuple[bytes, ...]:
-        """Of a resumable method: the states of the frames that readers have of earlier attempts, from the first frame on.
+        """Of a resumable method: the states of the frames that readers have of earlier attempts, from the first one on.
 
         What it sends comes after them. Empty at a first attempt.
         """

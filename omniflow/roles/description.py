@@ -227,6 +227,12 @@ def _method(place: str, name: str, function: Callable[..., Any], options: Method
                 field=place,
                 cure="return Text for words, or a @record or NamedTuple of media",
             )
+    if options.resumable and not (len(outputs) == 1 and outputs[0].type.stream):
+        raise BadRole(
+            f"`{place}` is resumable, and its output is no stream or not its only one",
+            field=place,
+            cure="return one Stream[...], or leave `resumable` out",
+        )
     doc = inspect.getdoc(function) or ""
     return MethodSpec(name, tuple(inputs), outputs, tuple(parameters), signature, returns, options, doc, bundles)
 

@@ -26,7 +26,8 @@ class MemoryActivation:
 
     A required stream left out stays open until `feed` and `end_input` have filled it. `after`: an earlier attempt at a
     resumable method, of which `delivered` frames had come when it was lost: this one goes on after them. Afterwards
-    `results` and `error` tell what came of it. Raises `InvalidArgument` for a name or value that the method doesn't declare.
+    `results` and `error` tell what came of it. Raises `InvalidArgument` for a name or value that the method doesn't
+    declare.
     """
 
     role = "memory"
@@ -187,9 +188,7 @@ class MemoryQueue:
         self, method: str, *, seed: int = 0, after: MemoryActivation | None = None, delivered: int = 0, **arguments: Any
     ) -> MemoryActivation:
         """Adds an activation of `method`; `after` and `delivered` are `MemoryActivation`'s."""
-        activation = MemoryActivation(
-            self.spec.methods[method], arguments, seed=seed, after=after, delivered=delivered
-        )
+        activation = MemoryActivation(self.spec.methods[method], arguments, seed=seed, after=after, delivered=delivered)
         with self._changed:
             self._waiting.append(activation)
             self._changed.notify()

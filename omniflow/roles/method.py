@@ -13,8 +13,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 @dataclass(frozen=True, slots=True)
 class MethodOptions:
     """`deterministic`: the same inputs, parameters and seed give the same frames, so a new attempt may go on where an
-    earlier one stopped; `max_attempts`: 0 for the cluster's default; `resumable`: its frames carry what a new attempt
-    needs to go on, e.g. token ids."""
+    earlier one stopped; `max_attempts`: 0 for the cluster's default; `resumable`: the frames of its one output, a
+    stream, carry what a new attempt needs to go on after them (`with_state`), e.g. token ids."""
 
     deterministic: bool = True
     max_attempts: int = 0
@@ -31,7 +31,10 @@ def method(*, deterministic: bool = True, max_attempts: int = 0, resumable: bool
 def method(
     function: F | None = None, /, *, deterministic: bool = True, max_attempts: int = 0, resumable: bool = False
 ) -> F | Callable[[F], F]:
-    """Publishes a function of a role class to flows: `@method`, or `@method(deterministic=False)`."""
+    """Publishes a function of a role class to flows: `@method`, or `@method(deterministic=False)`.
+
+    `resumable`: yields `with_state(value, state)`, and begins after `current().resumed`.
+    """
     options = MethodOptions(deterministic, max_attempts, resumable)
 
     def publish(published: F) -> F:

@@ -24,7 +24,11 @@ class Asked:
     job, node, method, key, epoch, seed, tenant = "job", "llm", "chat", (), 1, 5, ""
     remaining_ms = 60_000
 
-    def __init__(self, question: str, context: str | None = None, **parameters: object) -> None:
+    def __init__(
+        self, question: str, context: str | None = None, *, resumed: tuple[bytes, ...] = (), **parameters: object
+    ) -> None:
+        self.resumed = resumed
+        self.states: list[bytes] = []
         self._values = {"question": question, "context": context}
         self.parameters: Mapping[str, Any] = PARAMETERS | parameters
         self.features: dict[str, float] = {}
@@ -48,7 +52,8 @@ class Asked:
         raise KeyError(name)
 
     def emit(self, frames: Sequence[Any], port: str | None = None) -> int:
-        self.frames += frames
+        self.frames += [frame.value for frame in frames]
+        self.states += [frame.state for frame in frames]
         self.begun.set()
         return len(frames)
 
@@ -124,7 +129,27 @@ def test_an_answer_comes_in_pieces_with_what_it_took(serving: Queue) -> None:
     serving.put(asked)
     asked.answer()
     assert len(asked.frames) > 1
-    assert asked.features == {"prompt_tokens": 8.0, "reused_tokens": 0.0, "generated_tokens": 12.0}
+    assert asked.features == {
+        "prompt_tokens": 8.0,
+        "reused_tokens": 0.0,
+        "generated_tokens": 12.0,
+        "resumed_tokens": 0.0,
+    }
+
+
+def test_rule_12_another_attempt_goes_on_after_what_was_read_and_generates_only_the_rest(serving: Queue) -> None:
+    whole = Asked("what?", max_tokens=30)
+    serving.put(whole)
+    whole.answer()
+    for read in (1, len(whole.frames) // 2, len(whole.frames)):
+        rest = Asked("what?", max_tokens=30, resumed=tuple(whole.states[:read]))
+        serving.put(rest)
+        rest.answer()
+        assert rest.frames == whole.frames[read:]
+        assert rest.states == whole.states[read:]
+        known = sum(len(state) // 4 for state in whole.states[:read])
+        assert rest.features["resumed_tokens"] == known
+        assert rest.features["generated_tokens"] == whole.features["generated_tokens"] - known
 
 
 def test_an_answer_has_at_least_the_tokens_asked_for(serving: Queue) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from omniflow_workers.engines.loop import Request, Summary
+from omniflow_workers.engines.loop import Piece, Request, Summary
 from omniflow_workers.engines.sequence import Sequence
 from omniflow_workers.engines.text import IncrementalText
 from omniflow_workers.engines.torch.service import open_service
@@ -22,8 +22,8 @@ class Heard:
         self.said = ""
         self.summary: Summary | None = None
 
-    def text(self, pieces: list[str]) -> int:
-        self.said += "".join(pieces)
+    def text(self, pieces: list[Piece]) -> int:
+        self.said += "".join(piece.text for piece in pieces)
         return len(pieces)
 
     def done(self, summary: Summary) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import torch
 
+from omniflow.errors import InternalError
 from omniflow_workers.engines.base import SamplingParams
-from omniflow_workers.engines.loop import Request, Summary
+from omniflow_workers.engines.loop import Piece, Request, Summary
 from omniflow_workers.engines.planner import Limits
 from omniflow_workers.engines.sequence import Sequence
 from omniflow_workers.engines.text import IncrementalText
@@ -26,15 +27,19 @@ class Heard:
     """Collects an answer."""
 
     def __init__(self, room: int = 1000) -> None:
-        self.said: list[str] = []
+        self.pieces: list[Piece] = []
         self.summary: Summary | None = None
         self.error: Exception | None = None
         self.cancelled = False
         self.room = room
 
-    def text(self, pieces: list[str]) -> int:
+    @property
+    def said(self) -> list[str]:
+        return [piece.text for piece in self.pieces]
+
+    def text(self, pieces: list[Piece]) -> int:
         taken = pieces[: self.room]
-        self.said += taken
+        self.pieces += taken
         return len(taken)
 
     def done(self, summary: Summary) -> None:
@@ -57,10 +62,11 @@ def ask(
     sampling: SamplingParams | None = None,
     stop: tuple[str, ...] = (),
     listener: Heard | None = None,
+    said: list[tuple[int, ...]] | None = None,
 ) -> tuple[Sequence, Heard]:
     sequence = Sequence("s", list(prompt), new, sampling or SamplingParams())
     heard = listener or Heard()
-    service.loop.add(Request(sequence, IncrementalText(service.tokenizer.decode, stop), heard))
+    service.loop.add(Request(sequence, IncrementalText(service.tokenizer.decode, stop), heard, said or []))
     return sequence, heard
 
 
@@ -75,6 +81,13 @@ def answer(service: Service, *args: Any, **kwargs: Any) -> list[int]:
     finish(service)
     assert heard.error is None
     return sequence.tokens[sequence.prompt_tokens :]
+
+
+def heard_of(service: Service, *args: Any, **kwargs: Any) -> Heard:
+    _, heard = ask(service, *args, **kwargs)
+    finish(service)
+    assert heard.error is None
+    return heard
 
 
 def reference(folder: Path, prompt: list[int], new: int) -> list[int]:
@@ -231,6 +244,37 @@ def test_a_listener_without_room_gets_every_piece_later_and_in_order(service: Se
     slow.room = 1
     finish(service)
     assert slow.said == quick.said
+
+
+@pytest.mark.parametrize("sampling", [SamplingParams(), SamplingParams(temperature=1.4, seed=3, min_tokens=12)])
+def test_rule_12_an_answer_that_was_interrupted_anywhere_goes_on_as_if_it_had_not_been(
+    models: Models, cache: Path, sampling: SamplingParams
+) -> None:
+    service = fresh(models("llama"), cache)
+    prompt = prompts(1, 200, seed=8)[0]
+    plain = "".join(heard_of(service, prompt, 24, sampling).said)
+    # A stop string that is nearly there again and again, so that text is held back for it.
+    for stop in [(), (plain[2] + "\N{SNOWMAN}", plain[-4:])]:
+        whole = heard_of(service, prompt, 24, sampling, stop=stop)
+        assert whole.summary is not None
+        assert len(whole.pieces) > 3
+        for cut in range(len(whole.pieces) + 1):
+            said = [piece.tokens for piece in whole.pieces[:cut]]
+            rest = heard_of(service, prompt, 24, sampling, stop=stop, said=said)
+            assert rest.pieces == whole.pieces[cut:]
+            assert rest.summary is not None
+            assert rest.summary.reason == whole.summary.reason
+            known = sum(map(len, said))
+            assert rest.summary.resumed_tokens == known
+            assert rest.summary.generated_tokens == whole.summary.generated_tokens - known
+
+
+def test_rule_12_words_that_are_not_this_models_are_not_gone_on_from(service: Service) -> None:
+    for said in [[()], [(5,), ()], [tuple(range(5, 60))]]:
+        with pytest.raises(InternalError, match="earlier attempt"):
+            ask(service, [5] * 20, 20, said=said)
+    assert service.loop.active == 0
+    service.planner.check()
 
 
 def test_a_failure_of_the_model_ends_its_batch_and_the_next_one_runs(

@@ -8,11 +8,19 @@ from typing import Generic, Protocol
 
 import numpy as np
 
-from omniflow.errors import Cancelled
+from omniflow.errors import Cancelled, InternalError
 from omniflow_workers.engines.base import Chunk, Draw, Engine, Logits
 from omniflow_workers.engines.planner import Planner, Work
 from omniflow_workers.engines.sequence import Phase, Sequence, page_ids
 from omniflow_workers.engines.text import IncrementalText
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Text that is final, and the ids that were drawn since the piece before it."""
+
+    text: str
+    tokens: tuple[int, ...]
 
 
 class Listener(Protocol):
@@ -22,8 +30,8 @@ class Listener(Protocol):
     def cancelled(self) -> bool:
         """Stop within one step."""
 
-    def text(self, pieces: list[str]) -> int:
-        """Takes the next pieces, none of them empty; returns how many. The rest is offered again.
+    def text(self, pieces: list[Piece]) -> int:
+        """Takes the next pieces, none of them without text; returns how many. The rest is offered again.
 
         May raise: the answer is then given up.
         """
@@ -34,23 +42,36 @@ class Listener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What an answer took. `reason`: "end" (the model ended), "stop" (a stop string), "length"."""
+    """What an answer took. `resumed_tokens` of it had been generated before, elsewhere; `reason`: "end" (the model
+    ended), "stop" (a stop string), "length"."""
 
     prompt_tokens: int
     reused_tokens: int
+    resumed_tokens: int
     generated_tokens: int
     reason: str
 
 
 @dataclass(eq=False, slots=True)
 class Request:
-    """One answer that is wanted, or is being given."""
+    """One answer that is wanted, or is being given.
+
+    `said`: the tokens of pieces that its reader has of an earlier attempt, from the first one on. The answer goes on as
+    if it had never been interrupted: lengths, draws and stop strings count from its beginning.
+    """
 
     sequence: Sequence
     text: IncrementalText
     listener: Listener
-    unsent: list[str] = field(default_factory=list)
+    said: Items[tuple[int, ...]] = ()
+    unsent: list[Piece] = field(default_factory=list)
+    drawn: list[int] = field(default_factory=list, init=False)
     reason: str = field(default="", init=False)
+
+    @property
+    def resumed_tokens(self) -> int:
+        """How many tokens of the answer were not drawn here."""
+        return sum(map(len, self.said))
 
 
 class EngineLoop(Generic[Logits]):
@@ -78,7 +99,10 @@ class EngineLoop(Generic[Logits]):
         return not self._planner.idle
 
     def add(self, request: Request) -> None:
-        self._planner.add(request.sequence)
+        """Raises `InternalError` when `request.said` is not what this model says."""
+        self._say_again(request)
+        if not request.reason:
+            self._planner.add(request.sequence)
         self._requests[request.sequence] = request
 
     def step(self) -> None:
@@ -117,9 +141,29 @@ class EngineLoop(Generic[Logits]):
         known = page_ids(sequence.source)
         self._engine.copy_pages(known, sequence.pages[: len(known)])
 
+    def _say_again(self, request: Request) -> None:
+        """Takes in the tokens of an earlier attempt: nothing is computed, and what its reader has is not sent again."""
+        for token in (token for tokens in request.said for token in tokens):
+            if request.reason:
+                raise _other_words(request)
+            request.sequence.tokens.append(token)
+            self._heed(request, token)
+        if len(request.unsent) < len(request.said):
+            raise _other_words(request)
+        del request.unsent[: len(request.said)]
+        if request.reason:
+            request.sequence.phase = Phase.ENDED
+
     def _accept(self, request: Request, token: int) -> None:
+        self._planner.append(request.sequence, token)
+        self._heed(request, token)
+        if request.reason:
+            self._planner.end(request.sequence)
+
+    def _heed(self, request: Request, token: int) -> None:
+        """What follows from the answer's latest token: text, or its end."""
         sequence = request.sequence
-        self._planner.append(sequence, token)
+        request.drawn.append(token)
         if token in self._ends:
             request.reason = "end"
         else:
@@ -130,7 +174,6 @@ class EngineLoop(Generic[Logits]):
                 request.reason = "length"
         if request.reason:
             _keep(request, request.text.finish())
-            self._planner.end(sequence)
 
     def _hand_out(self, request: Request) -> None:
         try:
@@ -156,7 +199,15 @@ class EngineLoop(Generic[Logits]):
 def _keep(request: Request, piece: str) -> None:
     """A piece stays the frame that it is, whenever it can be sent: another attempt then gives the same frames."""
     if piece:
-        request.unsent.append(piece)
+        request.unsent.append(Piece(piece, tuple(request.drawn)))
+        request.drawn.clear()
+
+
+def _other_words(request: Request) -> InternalError:
+    return InternalError(
+        f"{request.sequence.name}: what was said by an earlier attempt is not what this model says with its tokens",
+        cure="let all workers of the role serve the same model",
+    )
 
 
 def _chunk(work: Work) -> Chunk:
@@ -167,4 +218,5 @@ def _chunk(work: Work) -> Chunk:
 
 def _summary(request: Request) -> Summary:
     sequence = request.sequence
-    return Summary(sequence.prompt_tokens, sequence.reused, sequence.generated, request.reason)
+    resumed = request.resumed_tokens
+    return Summary(sequence.prompt_tokens, sequence.reused, resumed, sequence.generated - resumed, request.reason)

@@ -28,7 +28,7 @@ class Phase(Enum):
 
 @dataclass(eq=False, slots=True)
 class Sequence:
-    """Mutable state of one sequence, changed by `Planner` only.
+    """Mutable state of one sequence, changed by `Planner` only once it is queued there.
 
     `tokens`: prompt and answer so far; `computed`: how many of them have their KV in `run`; `reused`: how many of the
     prompt came from the prefix index when it was first admitted; `chain`: page keys of `tokens[:computed]`;

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from omniflow.errors import InternalError
-from omniflow.roles import Activation, EngineRole, QueueClosed, ReadyQueue, RoleContext, method
+from omniflow.roles import Activation, EngineRole, QueueClosed, ReadyQueue, RoleContext, method, with_state
 from omniflow.types import Stream, Text
 from omniflow_workers.engines.base import KvLayout, ModelFacts
-from omniflow_workers.engines.loop import Request, Summary
+from omniflow_workers.engines.loop import Piece, Request, Summary
 from omniflow_workers.engines.planner import Limits
 from omniflow_workers.engines.sequence import Sequence
 from omniflow_workers.engines.text import IncrementalText
@@ -17,6 +18,7 @@ from omniflow_workers.roles.llm_prompt import Prompts, asked_by
 _IDLE_SECONDS = 3600.0  # waiting costs nothing: the queue wakes us
 _RETRY_SECONDS = 0.005  # when all that is left to do is to offer text again
 _MAX_TOKENS = 256
+_ID = np.dtype("<u4")
 
 
 class LlmOptions(BaseModel):
@@ -64,7 +66,7 @@ class Llm(EngineRole):
         """How the KV of the loaded model lies in its pages."""
         return self._service.layout
 
-    @method
+    @method(resumable=True)
     def chat(
         self,
         question: Text,
@@ -86,7 +88,10 @@ class Llm(EngineRole):
         `top_p`, `top_k`: draw from the likeliest only (1 and 0: from all); `seed`: of the draws, 0 for the job's;
         `stop`: texts that end the answer, and are no part of it.
 
-        Features reported: `prompt_tokens`, `reused_tokens` (of these, taken from earlier prompts), `generated_tokens`.
+        When its worker is lost, another one goes on in mid-sentence, from the tokens of what was read.
+
+        Features reported: `prompt_tokens`, `reused_tokens` (of these, taken from earlier prompts), `generated_tokens`,
+        and `resumed_tokens` (of the answer, those that a lost worker had generated).
         """
         raise InternalError("the engine serves `chat`", cure="submit a flow that uses it")
 
@@ -117,8 +122,9 @@ class Llm(EngineRole):
                 sampling=asked.sampling,
                 tenant=activation.tenant,
             )
-            decode = self._service.tokenizer.decode
-            self._service.loop.add(Request(sequence, IncrementalText(decode, asked.stop), _Answer(activation)))
+            text = IncrementalText(self._service.tokenizer.decode, asked.stop)
+            said = [_tokens(state) for state in activation.resumed]
+            self._service.loop.add(Request(sequence, text, _Answer(activation), said))
         except Exception as error:  # bad input: this activation ends, nothing else notices
             activation.fail(error)
 
@@ -133,16 +139,26 @@ class _Answer:
     def cancelled(self) -> bool:
         return self._activation.cancelled
 
-    def text(self, pieces: list[str]) -> int:
-        return self._activation.emit(pieces)
+    def text(self, pieces: list[Piece]) -> int:
+        return self._activation.emit([with_state(piece.text, _state(piece.tokens)) for piece in pieces])
 
     def done(self, summary: Summary) -> None:
         self._activation.features.update(
             prompt_tokens=float(summary.prompt_tokens),
             reused_tokens=float(summary.reused_tokens),
             generated_tokens=float(summary.generated_tokens),
+            resumed_tokens=float(summary.resumed_tokens),
         )
         self._activation.finish()
 
     def failed(self, error: Exception) -> None:
         self._activation.fail(error)
+
+
+def _state(tokens: tuple[int, ...]) -> bytes:
+    """The resume state of a frame: the ids drawn since the one before it, 4 bytes each."""
+    return np.asarray(tokens, _ID).tobytes()
+
+
+def _tokens(state: bytes) -> tuple[int, ...]:
+    return tuple(np.frombuffer(state, _ID).tolist())

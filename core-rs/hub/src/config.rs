@@ -5,6 +5,7 @@ use std::time::Duration;
 use omniflow_link::Tls;
 
 use crate::journal::JournalConfig;
+use crate::replication::ReplicationConfig;
 
 /// Bounds and names of one cluster's hub.
 #[derive(Clone, Debug)]
@@ -33,6 +34,8 @@ pub struct HubConfig {
     pub max_attempts: u32,
     /// Where accepted jobs are written, so that they survive this process; none: they don't.
     pub journal: Option<JournalConfig>,
+    /// How a standby follows the journal; none: there is no standby.
+    pub replication: Option<ReplicationConfig>,
     /// How often a worker is asked whether it is there.
     pub heartbeat: Duration,
     /// A worker that is silent for longer is dead.
@@ -59,6 +62,7 @@ impl HubConfig {
             result_ttl_ms: 60_000,
             max_attempts: 3,
             journal: None,
+            replication: None,
             heartbeat: Duration::from_secs(1),
             heartbeat_limit: Duration::from_secs(10),
             reconnect: Duration::from_secs(2),

@@ -1,6 +1,7 @@
 //! What the hub's caller did wrong, or what the system refused it. Errors of jobs are events, not these.
 
 use omniflow_flow::Problem;
+use omniflow_link::LinkError;
 use omniflow_placement::UnknownPolicy;
 
 use crate::journal::JournalError;
@@ -41,6 +42,9 @@ pub enum HubError {
     /// The journal cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// Nobody can follow the journal.
+    #[error("the standby cannot be let in: {0}")]
+    Listen(LinkError),
     /// The operating system said no.
     #[error("{doing}: {source}")]
     Io {

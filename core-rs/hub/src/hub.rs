@@ -18,6 +18,7 @@ use crate::config::HubConfig;
 use crate::error::HubError;
 use crate::flows::NewFlow;
 use crate::journal::{Image, Journal};
+use crate::replication::{Mark, Marked, leader};
 use crate::shared::{Shared, run};
 use crate::state::State;
 use crate::submit::fingerprint;
@@ -25,6 +26,9 @@ use crate::worker_link::{Target, keep_up};
 
 /// How long a closing hub waits for a disk that is slow, or full.
 const LAST_WRITE: Duration = Duration::from_secs(2);
+
+/// Acknowledgements of a standby wake nobody who closes.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// As good as for ever, and still a point in time.
 const LONGEST_CLOSE: Duration = Duration::from_secs(365 * 24 * 3_600);
@@ -46,6 +50,8 @@ impl Hub {
             }
             None => (None, Image::default()),
         };
+        let replication = config.replication.clone();
+        let replication = replication.filter(|_| journal.is_some());
         let of = config.clone();
         let state = |now| State::new(of, journal, image, now);
         let shared = Arc::new(Shared::new(config, state)?);
@@ -53,6 +59,10 @@ impl Hub {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(HubError::io("starting the hub's event loop"))?;
         let handle = runtime.handle().clone();
+        if let Some(replication) = replication {
+            let listener = runtime.block_on(leader::listen(&shared.config, &replication))?;
+            runtime.spawn(leader::serve(shared.clone(), listener, replication.limit));
+        }
         let thread = {
             let shared = shared.clone();
             let builder = thread::Builder::new().name("omniflow-hub".to_owned());
@@ -204,6 +214,28 @@ impl Hub {
             .encode_to_vec())
     }
 
+    /// What etcd has to be asked about the standby's journal (rule 17), waiting up to `patience` for it. Each question is
+    /// named once, and has to be answered by `marked` before the next one is asked.
+    pub fn next_mark(&self, patience: Duration) -> Option<Mark> {
+        let until = Instant::now() + patience;
+        let mut state = self.shared.state.lock();
+        loop {
+            if let Some(mark) = state.take_mark() {
+                return Some(mark);
+            }
+            let waited = self.shared.ask_etcd.wait_until(&mut state, until);
+            if waited.timed_out() {
+                return None;
+            }
+        }
+    }
+
+    /// What became of a question.
+    pub fn marked(&self, ticket: u64, answer: Marked) {
+        self.shared
+            .turn(|state, now| state.marked(ticket, answer, now));
+    }
+
     /// Verifies the job table's invariants. For tests, and when idle.
     pub fn check(&self) -> Result<(), String> {
         self.shared.turn(|state, _| state.control.check())
@@ -235,11 +267,22 @@ impl Hub {
 
     /// Clients hear of an end once it is written.
     fn wait_for_the_journal(&self) {
-        let state = self.shared.state.lock();
-        let inbox = state.journaling.journal().map(Journal::inbox);
+        let until = Instant::now() + LAST_WRITE;
+        let mut state = self.shared.state.lock();
+        let Some(journal) = state.journaling.journal() else {
+            return;
+        };
+        let (inbox, last) = (journal.inbox(), journal.last());
         drop(state);
-        if let Some(inbox) = inbox {
-            inbox.wait(LAST_WRITE);
+        inbox.wait(LAST_WRITE);
+        // A standby has the last word.
+        state = self.shared.state.lock();
+        while state.replication.is_some() && state.clients.written_to() < last {
+            let look = until.min(Instant::now() + LOOK_EVERY);
+            self.shared.idle.wait_until(&mut state, look);
+            if Instant::now() >= until {
+                break;
+            }
         }
     }
 

@@ -185,7 +185,8 @@ impl State {
             Written::UpTo(number) => {
                 stop_at("written");
                 self.journaling.failure = None;
-                self.clients.written(number);
+                let told = self.agreed(number, now);
+                self.clients.written(told);
             }
             Written::Failed(cause) => {
                 self.journaling.failure = Some(cause);
@@ -194,9 +195,10 @@ impl State {
         }
     }
 
-    /// Jobs whose clients wait for `accepted`, while nothing can be written: they never were.
-    fn refuse_unwritten(&mut self, now: Micros) {
-        let Some(fault) = self.journal_refuses() else {
+    /// Jobs whose clients wait for `accepted`, while nothing can be written, or nobody else has it: they never were.
+    pub(crate) fn refuse_unwritten(&mut self, now: Micros) {
+        let refused = self.journal_refuses();
+        let Some(fault) = refused.or_else(|| self.replication_refuses()) else {
             return;
         };
         let written = self.clients.written_to();

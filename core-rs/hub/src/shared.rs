@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     /// Workers are to be told of jobs that have ended.
     ended: Notify,
     pub(crate) stop: Notify,
+    /// etcd is to be asked something.
+    pub(crate) ask_etcd: Condvar,
 }
 
 impl Shared {
@@ -50,6 +52,7 @@ impl Shared {
             timer: Notify::new(),
             ended: Notify::new(),
             stop: Notify::new(),
+            ask_etcd: Condvar::new(),
         })
     }
 
@@ -75,6 +78,9 @@ impl Shared {
         }
         if afterwards.idle {
             self.idle.notify_all();
+        }
+        if afterwards.ask_etcd {
+            self.ask_etcd.notify_one();
         }
         result
     }

@@ -24,6 +24,7 @@ use crate::flows::{Flows, NewFlow};
 use crate::job_data::JobData;
 use crate::journal::{Image, Journal};
 use crate::journaling::Journaling;
+use crate::replication::Replication;
 use crate::starting_over::EarlierRuns;
 use crate::stop_at::stop_at;
 use crate::submit::{self, Prepared};
@@ -43,6 +44,7 @@ pub(crate) struct State {
     pub(crate) budgets: Budgets,
     pub(crate) suspicions: Suspicions,
     pub(crate) journaling: Journaling,
+    pub(crate) replication: Option<Replication>,
     pub(crate) awaited: Awaited,
     pub(crate) earlier_runs: EarlierRuns,
     /// This life is over: links that close say nothing of their workers.
@@ -75,6 +77,8 @@ pub(crate) struct Afterwards {
     pub(crate) rearm_timer: bool,
     pub(crate) tell_workers: bool,
     pub(crate) idle: bool,
+    /// etcd is to be asked something.
+    pub(crate) ask_etcd: bool,
 }
 
 impl State {
@@ -94,6 +98,8 @@ impl State {
             ..Limits::default()
         };
         let term = config.term;
+        let replication = config.replication.as_ref();
+        let replication = replication.map(|of| Replication::new(of.limit, image.extent.clone()));
         let mut state = Self {
             control: Control::new(limits, policy(&config.policy)?, term),
             config,
@@ -105,6 +111,7 @@ impl State {
             budgets: Budgets::default(),
             suspicions: Suspicions::default(),
             journaling: Journaling::new(journal, &image),
+            replication,
             awaited: Awaited::default(),
             earlier_runs: EarlierRuns::default(),
             leaving: false,
@@ -144,6 +151,7 @@ impl State {
             tell_workers: self.workers.has_untold(),
             rearm_timer,
             idle: counters.running + counters.waiting == 0,
+            ask_etcd: self.has_mark(),
         }
     }
 
@@ -211,6 +219,7 @@ impl State {
             Some(_) => None,
             None => self
                 .journal_refuses()
+                .or_else(|| self.replication_refuses())
                 .or_else(|| self.over_budget(prepared.input_bytes(), now)),
         };
         if let Some(fault) = refusal {

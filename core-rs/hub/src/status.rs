@@ -34,6 +34,7 @@ impl State {
                 .collect(),
             policy: self.control.policy_name().to_owned(),
             queue_limit: self.config.queue_limit as u32,
+            standby: self.standby_status(),
         }
     }
 

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use omniflow_hub::{HubConfig, JournalConfig};
+use omniflow_hub::{HubConfig, JournalConfig, Marked, ReplicationConfig};
+use omniflow_link::Address;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -44,6 +45,8 @@ impl Hub {
         heartbeat_limit_ms = 10_000,
         reconnect_ms = 2_000,
         tls = None,
+        standby_listen = None,
+        standby_limit_ms = 2_000,
     ))]
     #[allow(clippy::too_many_arguments)] // Keyword arguments of the Python class.
     fn new(
@@ -65,7 +68,11 @@ impl Hub {
         heartbeat_limit_ms: u64,
         reconnect_ms: u64,
         tls: Option<tls::Files>,
+        standby_listen: Option<&str>,
+        standby_limit_ms: u64,
     ) -> PyResult<Self> {
+        let listen = standby_listen.map(str::parse::<Address>).transpose();
+        let listen = listen.map_err(errors::link)?;
         let config = HubConfig {
             cluster: cluster.to_owned(),
             term,
@@ -81,6 +88,10 @@ impl Hub {
             journal: journal.map(|folder| JournalConfig {
                 fsync: journal_fsync,
                 ..JournalConfig::new(folder)
+            }),
+            replication: listen.map(|listen| ReplicationConfig {
+                listen,
+                limit: Duration::from_millis(standby_limit_ms),
             }),
             heartbeat: Duration::from_millis(heartbeat_ms),
             heartbeat_limit: Duration::from_millis(heartbeat_limit_ms),
@@ -176,6 +187,28 @@ impl Hub {
             .detach(|| self.0.list_jobs(request))
             .map_err(errors::hub)?;
         Ok(bytes(py, &jobs))
+    }
+
+    /// What etcd has to be asked about the standby's journal: (ticket, journal or none).
+    fn next_mark(&self, py: Python<'_>, patience: f64) -> Option<(u64, Option<String>)> {
+        let patience = Duration::try_from_secs_f64(patience).unwrap_or_default();
+        let mark = py.detach(|| self.0.next_mark(patience));
+        mark.map(|mark| (mark.ticket, mark.standby))
+    }
+
+    /// What became of that: "done", "unknown" or "superseded".
+    fn marked(&self, py: Python<'_>, ticket: u64, answer: &str) -> PyResult<()> {
+        let answer = match answer {
+            "done" => Marked::Done,
+            "unknown" => Marked::Unknown,
+            "superseded" => Marked::Superseded,
+            other => {
+                let message = format!("{other:?} is no answer; say done, unknown or superseded");
+                return Err(errors::InvalidArgument::new_err(message));
+            }
+        };
+        py.detach(|| self.0.marked(ticket, answer));
+        Ok(())
     }
 
     /// Refuses new jobs, waits up to `timeout` seconds for running ones, closes the links.

@@ -12,6 +12,9 @@ pub(crate) struct Opened {
     /// 1 for the first.
     #[prost(uint32, tag = "1")]
     pub(crate) life: u32,
+    /// Drawn at random, so that no two lives are taken for each other.
+    #[prost(fixed64, tag = "2")]
+    pub(crate) mark: u64,
 }
 
 /// A job is accepted. Times are microseconds since 1970.

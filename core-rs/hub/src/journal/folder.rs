@@ -45,41 +45,65 @@ pub(crate) fn lock(folder: &Path) -> Result<File, JournalError> {
     }
 }
 
-/// What is there. Leftovers of a compaction that was interrupted, before or after its rename, are removed.
-pub(crate) fn list(folder: &Path) -> Result<Files, JournalError> {
-    let entries = fs::read_dir(folder).map_err(JournalError::io("listing", folder))?;
-    let (mut snapshots, mut segments) = (Vec::new(), Vec::new());
-    for entry in entries {
-        let path = entry.map_err(JournalError::io("listing", folder))?.path();
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .unwrap_or("");
-        let number = |prefix| {
-            name.strip_prefix(prefix)
-                .and_then(|rest| rest.strip_suffix(".log"))
-                .and_then(|number| number.parse::<u64>().ok())
-        };
-        if let Some(last) = number("snapshot-") {
-            snapshots.push((last, path));
-        } else if let Some(first) = number("segment-") {
-            segments.push((first, path));
-        } else if name.ends_with(".partial") {
-            remove(&path)?;
-        }
-    }
-    snapshots.sort_unstable();
-    segments.sort_unstable();
-    let snapshot = snapshots.pop();
+/// What is there, as it is: somebody else may be writing it.
+pub(crate) fn look(folder: &Path) -> Result<Files, JournalError> {
+    let found = Found::of(folder)?;
+    let snapshot = found.snapshots.into_iter().next_back();
     let covered = snapshot.as_ref().map_or(0, |(last, _)| *last);
-    for (_, old) in &snapshots {
-        remove(old)?;
-    }
-    for (_, old) in segments.iter().filter(|(first, _)| *first <= covered) {
-        remove(old)?;
-    }
+    let mut segments = found.segments;
     segments.retain(|(first, _)| *first > covered);
     Ok(Files { snapshot, segments })
+}
+
+/// What is there. Leftovers of a compaction that was interrupted, before or after its rename, are removed.
+pub(crate) fn list(folder: &Path) -> Result<Files, JournalError> {
+    let files = look(folder)?;
+    let found = Found::of(folder)?;
+    let snapshots = found.snapshots.iter().chain(&found.segments);
+    let paths = snapshots.map(|(_, path)| path).chain(&found.partial);
+    let kept = |path: &Path| {
+        let snapshot = files.snapshot.iter().any(|(_, kept)| kept == path);
+        snapshot || files.segments.iter().any(|(_, kept)| kept == path)
+    };
+    for path in paths.filter(|path| !kept(path)) {
+        remove(path)?;
+    }
+    Ok(files)
+}
+
+/// The files of a journal, by number.
+#[derive(Default)]
+struct Found {
+    snapshots: Vec<(u64, PathBuf)>,
+    segments: Vec<(u64, PathBuf)>,
+    partial: Vec<PathBuf>,
+}
+
+impl Found {
+    fn of(folder: &Path) -> Result<Self, JournalError> {
+        let entries = fs::read_dir(folder).map_err(JournalError::io("listing", folder))?;
+        let mut found = Self::default();
+        for entry in entries {
+            let path = entry.map_err(JournalError::io("listing", folder))?.path();
+            let name = path.file_name().and_then(|name| name.to_str());
+            let name = name.unwrap_or("");
+            let number = |prefix| {
+                name.strip_prefix(prefix)
+                    .and_then(|rest| rest.strip_suffix(".log"))
+                    .and_then(|number| number.parse::<u64>().ok())
+            };
+            if let Some(last) = number("snapshot-") {
+                found.snapshots.push((last, path));
+            } else if let Some(first) = number("segment-") {
+                found.segments.push((first, path));
+            } else if name.ends_with(".partial") {
+                found.partial.push(path);
+            }
+        }
+        found.snapshots.sort_unstable();
+        found.segments.sort_unstable();
+        Ok(found)
+    }
 }
 
 pub(crate) fn remove(path: &Path) -> Result<(), JournalError> {

@@ -1,6 +1,7 @@
 //! The hub's handle: records gather during a turn, and go to the writer at its end.
 
 use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -8,11 +9,14 @@ use std::time::{Duration, Instant};
 
 use prost::Message;
 
+use super::appender::Appender;
 use super::bodies::Opened;
 use super::error::JournalError;
+use super::extent::Run;
 use super::folder;
 use super::record::{self, Kind};
 use super::replay::Image;
+use super::tap::Tap;
 use super::writer::{Inbox, Writer, Written};
 
 /// Where the journal lies and how it is written.
@@ -43,6 +47,7 @@ pub(crate) struct Journal {
     last: u64,
     batch: Vec<u8>,
     inbox: Arc<Inbox>,
+    tap: Arc<Tap>,
     writer: Option<Writer>,
     thread: Option<JoinHandle<()>>,
     pub(crate) folder: PathBuf,
@@ -55,27 +60,27 @@ impl Journal {
         let lock = folder::lock(&config.folder)?;
         let mut image = Image::read(&config.folder)?;
         let inbox = Arc::new(Inbox::default());
+        let tap = Arc::new(Tap::new(image.last));
         let writer = Writer {
-            folder: config.folder.clone(),
             inbox: inbox.clone(),
-            fsync: config.fsync,
-            segment_bytes: config.segment_bytes,
-            next: image.last + 1,
-            old_bytes: image.bytes,
-            snapshot_bytes: 0,
+            appender: Appender::new(config, image.last, image.bytes),
+            tap: tap.clone(),
         };
         let mut journal = Self {
             term,
             last: image.last,
             batch: Vec::new(),
             inbox,
+            tap,
             writer: Some(writer),
             thread: None,
             folder: config.folder.clone(),
             _lock: lock,
         };
         image.lives += 1;
-        journal.append(Kind::Opened, &Opened { life: image.lives });
+        let (life, mark) = (image.lives, RandomState::new().build_hasher().finish());
+        let first = journal.append(Kind::Opened, &Opened { life, mark });
+        image.extent.runs.push(Run { term, mark, first });
         Ok((journal, image))
     }
 
@@ -129,6 +134,16 @@ impl Journal {
     /// Bytes that wait for the disk.
     pub(crate) fn waiting(&self) -> usize {
         self.inbox.queue.lock().bytes.len()
+    }
+
+    /// The number of the last record.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// What a standby follows.
+    pub(crate) fn tap(&self) -> Arc<Tap> {
+        self.tap.clone()
     }
 
     /// What waiting for the writer needs, without the hub's lock.

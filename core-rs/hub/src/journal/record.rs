@@ -120,6 +120,12 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Record<'_>, Broken> {
     })
 }
 
+/// Bytes of the record at the start of these, as far as it can be seen.
+pub(crate) fn peek_length(bytes: &[u8]) -> Option<usize> {
+    let length = bytes.first_chunk::<LENGTH>()?;
+    Some(HEADER + u32::from_le_bytes(*length) as usize)
+}
+
 /// The index that a record at the start of the bytes would have; for finding records after a broken one.
 pub(crate) fn peek_index(bytes: &[u8]) -> Option<u64> {
     let bytes = bytes.get(SUMMED + 8..SUMMED + 16)?;

@@ -8,9 +8,9 @@ use prost::Message;
 
 use super::bodies::{Delivered, Ended, Forgotten, JobSpec, Opened, WorkerKnown};
 use super::error::JournalError;
-use super::folder;
+use super::extent::Extent;
 use super::record::{Kind, Record};
-use super::segment::{self, Tail};
+use super::walk::walk;
 
 /// A job as the journal knows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,52 +36,24 @@ pub(crate) struct Image {
     pub(crate) workers: BTreeMap<String, String>,
     /// Bytes in files.
     pub(crate) bytes: u64,
+    /// Who wrote which part of it.
+    pub(crate) extent: Extent,
 }
 
 impl Image {
     /// Reads the folder. A torn last record is cut off.
     pub(crate) fn read(folder: &Path) -> Result<Self, JournalError> {
-        let files = folder::list(folder)?;
         let mut image = Self::default();
-        if let Some((last, path)) = &files.snapshot {
-            let bytes = segment::read(path)?;
-            segment::scan(path, &bytes, Tail::Whole, |record| image.take(path, record))?;
-            image.bytes += bytes.len() as u64;
-            image.last = *last;
-        }
-        let count = files.segments.len();
-        for (place, (first, path)) in files.segments.iter().enumerate() {
-            if *first != image.last + 1 {
-                let (expected, file) = (image.last + 1, path.clone());
-                return Err(JournalError::Gap { expected, file });
-            }
-            let tail = if place + 1 == count {
-                Tail::MayBeTorn
-            } else {
-                Tail::Whole
-            };
-            let bytes = segment::read(path)?;
-            let good = segment::scan(path, &bytes, tail, |record| {
-                if record.index != image.last + 1 {
-                    let (expected, file) = (image.last + 1, path.clone());
-                    return Err(JournalError::Gap { expected, file });
-                }
-                image.take(path, record)
-            })?;
-            if good < bytes.len() || image.last < *first {
-                segment::cut(path, if image.last < *first { 0 } else { good })?;
-            }
-            image.bytes += good as u64;
-        }
+        let walked = walk(folder, |path, record| {
+            image.apply(record).map_err(|error| {
+                let what = format!("record {} does not parse: {error}", record.index);
+                JournalError::corrupt(path, 0, what)
+            })
+        })?;
+        image.last = walked.extent.last;
+        image.extent = walked.extent;
+        image.bytes = walked.bytes;
         Ok(image)
-    }
-
-    fn take(&mut self, path: &Path, record: Record<'_>) -> Result<(), JournalError> {
-        self.last = record.index;
-        self.apply(record).map_err(|error| {
-            let what = format!("record {} does not parse: {error}", record.index);
-            JournalError::corrupt(path, 0, what)
-        })
     }
 
     fn apply(&mut self, record: Record<'_>) -> Result<(), prost::DecodeError> {

@@ -13,6 +13,7 @@ use tempfile::tempdir;
 
 use super::bodies::{Delivered, Ended, Forgotten, JobSpec, WorkerKnown};
 use super::compaction::compact;
+use super::extent::Extent;
 use super::folder::{MAGIC, list};
 use super::handle::{Journal, JournalConfig};
 use super::record::{self, Kind};
@@ -122,10 +123,11 @@ fn live(folder: &Path, segment_bytes: u64, steps: &[Step]) {
     }
 }
 
-/// What a folder says, but for the bytes that it takes.
+/// What a folder says, but for the bytes that it takes and for who wrote them.
 fn said(folder: &Path) -> Image {
     Image {
         bytes: 0,
+        extent: Extent::default(),
         ..Image::read(folder).unwrap()
     }
 }

@@ -9,6 +9,7 @@ mod key_chain;
 mod node;
 mod pages;
 mod prefix;
+mod standby;
 mod tls;
 
 use pyo3::prelude::*;
@@ -23,5 +24,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     node::register(module)?;
     pages::register(module)?;
     prefix::register(module)?;
+    standby::register(module)?;
     Ok(())
 }

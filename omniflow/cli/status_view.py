@@ -8,7 +8,7 @@ from google.protobuf.json_format import MessageToDict
 from rich.table import Table
 
 from omniflow.cli.consoles import plain_table
-from omniflow.launch import ClusterState, Kind, ProcessState, ProcessStatus
+from omniflow.launch import ClusterState, Kind, ProcessStatus
 from omniflow.report import describe_seconds
 from omniflow.v1 import cluster_pb2
 
@@ -32,26 +32,34 @@ def summary_lines(status: cluster_pb2.ClusterStatus, leader: str, state: Cluster
         f"cluster '{status.cluster}' at {leader}, up {describe_seconds(status.uptime_ms / 1000)}, term {status.term}",
         f"{jobs}, {status.jobs_failed} failed (policy {status.policy}, room for {status.queue_limit})",
     ]
-    if state is not None:
-        lines += _standby_lines(state, leader)
+    if status.HasField("standby"):
+        lines.append(standby_line(status.standby, _name_of(leader, state)))
     if not status.registry_reachable:
         lines.append("etcd is not reachable: what runs goes on, but nobody new can join")
     return lines
 
 
-def _standby_lines(state: ClusterState, leader: str) -> list[str]:
-    """Of two schedulers: which one leads, and whether the other would take its place."""
-    addresses = state.address.split(",")
-    schedulers = [process for process in state.processes if process.kind is Kind.SCHEDULER]
-    if len(schedulers) < 2 or leader not in addresses:
-        return []
-    leading = schedulers[addresses.index(leader)]
-    return [
-        f"{leading.name} leads, {other.name} "
-        + ("stands by" if other.state is ProcessState.RUNNING else "is away: nobody stands by")
-        for other in schedulers
-        if other is not leading
-    ]
+def standby_line(standby: cluster_pb2.StandbyStatus, leader: str) -> str:
+    """Of two schedulers: who leads, and whether the other one could take over now. `leader`: its name or address."""
+    name = standby.name or "the other one"
+    match standby.state:
+        case cluster_pb2.StandbyStatus.IN_SYNC:
+            return f"{leader} leads, {name} stands by, in sync"
+        case cluster_pb2.StandbyStatus.CATCHING_UP:
+            return f"{leader} leads, {name} catches up ({standby.behind} entries behind): it cannot take over yet"
+        case cluster_pb2.StandbyStatus.LEAVING:
+            return f"{leader} leads, {name} does not answer: what is new waits until etcd has marked it out of sync"
+        case _:
+            return f"{leader} leads, {name} is away: nobody stands by"
+
+
+def _name_of(leader: str, state: ClusterState | None) -> str:
+    """The leading process's name, where it is one of this machine's."""
+    addresses = state.address.split(",") if state else []
+    schedulers = [process for process in state.processes if process.kind is Kind.SCHEDULER] if state else []
+    if leader in addresses and len(schedulers) == len(addresses):
+        return schedulers[addresses.index(leader)].name
+    return leader
 
 
 def worker_table(workers: Iterable[cluster_pb2.WorkerStatus]) -> Table:

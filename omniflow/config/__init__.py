@@ -6,6 +6,7 @@ from omniflow.config.cluster import (
     EtcdConfig,
     HostPort,
     LimitsConfig,
+    LinkAddress,
     RestartConfig,
     RoleConfig,
     SchedulerConfig,
@@ -18,7 +19,7 @@ from omniflow.config.heartbeats import (
     DEFAULT_RECONNECT_S,
     check_heartbeats,
 )
-from omniflow.config.hosts import host_of, is_wildcard, join
+from omniflow.config.hosts import check_journal_listen, host_of, is_wildcard, join
 from omniflow.config.load import line_of, load_cluster, parse_strict, read_mapping
 from omniflow.config.tls import TLS_CURE, TlsConfig
 from omniflow.types.limits import MAX_INPUT_BYTES
@@ -35,12 +36,14 @@ __all__ = [
     "EtcdConfig",
     "HostPort",
     "LimitsConfig",
+    "LinkAddress",
     "RestartConfig",
     "RoleConfig",
     "SchedulerConfig",
     "TlsConfig",
     "WorkerConfig",
     "check_heartbeats",
+    "check_journal_listen",
     "host_of",
     "is_wildcard",
     "join",

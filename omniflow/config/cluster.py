@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from omniflow.config.heartbeats import DEFAULT_HEARTBEAT_LIMIT_S, DEFAULT_HEARTBEAT_S, check_heartbeats
-from omniflow.config.hosts import host_of, is_wildcard
+from omniflow.config.hosts import check_journal_listen, host_of, is_wildcard
 from omniflow.config.tls import TlsConfig
 from omniflow.types.limits import MAX_INPUT_BYTES
 
@@ -162,6 +162,12 @@ class SchedulerConfig(_Section):
     limits: LimitsConfig = LimitsConfig()
     journal: Path | None = None
     """Folder in which accepted jobs survive the scheduler's death; by default `journal/` in the run folder."""
+    standby_journal: Path | None = None
+    """That of the second one, with `schedulers: 2`; by default beside the first one's, with `-2` to its name."""
+    journal_listen: LinkAddress | None = None
+    """Where a second scheduler on another machine follows the journal while this one leads."""
+    standby_limit_s: Seconds | None = None
+    """How long clients wait for the other scheduler when it stops answering."""
     journal_fsync: bool | None = None
     """Wait for the disk with every batch of it, so that they survive the machine's death, too."""
     drain_timeout_s: Seconds | None = None
@@ -169,7 +175,10 @@ class SchedulerConfig(_Section):
 
     @model_validator(mode="after")
     def _a_wildcard_is_advertised(self) -> Self:
-        _check_advertised(filter(None, (self.listen, self.standby_listen)), self.advertise)
+        journal = self.journal_listen if (self.journal_listen or "").startswith("tcp:") else None
+        _check_advertised(filter(None, (self.listen, self.standby_listen, journal)), self.advertise)
+        if self.journal_listen is not None:
+            check_journal_listen(self.journal_listen, self.advertise)
         return self
 
     def listens(self, schedulers: int) -> tuple[str, ...]:
@@ -250,7 +259,7 @@ class ClusterConfig(_Section):
     tls: TlsConfig | None = None
     """Certificates of this machine's processes, for links over TCP."""
     schedulers: Annotated[int, Field(ge=1, le=2)] = 1
-    """With 2, one leads, and the other takes its place as soon as it dies."""
+    """With 2, one leads, and the other follows its journal and takes its place when it dies."""
     scheduler: SchedulerConfig = SchedulerConfig()
     workers: Annotated[tuple[WorkerConfig, ...], Field(min_length=1)]
     flows: tuple[str, ...] = ()
@@ -297,9 +306,15 @@ class ClusterConfig(_Section):
     @model_validator(mode="after")
     def _schedulers_listen_apart(self) -> Self:
         if self.schedulers == 1:
-            if self.scheduler.standby_listen is not None:
-                raise ValueError("'scheduler.standby_listen' is for 'schedulers: 2'; add that, or remove it")
+            for key in ("standby_listen", "standby_journal"):
+                if getattr(self.scheduler, key) is not None:
+                    raise ValueError(f"'scheduler.{key}' is for 'schedulers: 2'; add that, or remove it")
             return self
+        if self.scheduler.journal_listen is not None:
+            raise ValueError(
+                "'scheduler.journal_listen' is for a second scheduler on another machine, and 'schedulers: 2' starts "
+                "it on this one; remove one of the two"
+            )
         first, second = self.scheduler_listens
         if int(second.rpartition(":")[2]) > 65535:
             raise ValueError("there is no port after 65535 for the second scheduler; set 'scheduler.standby_listen'")

@@ -152,8 +152,9 @@ def _resolve_paths(config: ClusterConfig, folder: Path) -> ClusterConfig:
     if etcd.data is not None:
         etcd = etcd.model_copy(update={"data": _absolute(etcd.data, folder)})
     scheduler = config.scheduler
-    if scheduler.journal is not None:
-        scheduler = scheduler.model_copy(update={"journal": _absolute(scheduler.journal, folder)})
+    journals = {"journal": scheduler.journal, "standby_journal": scheduler.standby_journal}
+    absolute = {key: _absolute(path, folder) for key, path in journals.items() if path is not None}
+    scheduler = scheduler.model_copy(update=absolute)
     return config.model_copy(
         update={
             "scheduler": scheduler,

@@ -56,7 +56,7 @@ def make_plan(config: ClusterConfig) -> Plan:
     """Names, addresses, command lines and configuration files of every process."""
     run = run_folder(config)
     listens = with_real_ports(config.scheduler_listens)
-    sockets = socket_folder(run, config.worker_names)
+    sockets = socket_folder(run, (*config.worker_names, *_journal_sockets(config)))
     embedded = EtcdSettings(config.etcd.data or run / "etcd", _log(run, "etcd")).with_ports()
     endpoints = config.etcd.endpoints or (embedded.endpoint,)
     shared: dict[str, Any] = {"cluster": config.cluster, "etcd": list(endpoints)}
@@ -71,9 +71,9 @@ def make_plan(config: ClusterConfig) -> Plan:
         etcd = replace(spec, env={**spec.env, **common})
 
     schedulers = []
-    for name, listen in zip(config.scheduler_names, listens, strict=True):
+    for index, (name, listen) in enumerate(zip(config.scheduler_names, listens, strict=True)):
         file = run / "config" / f"{name}.json"
-        files[file] = {**shared, **_scheduler_keys(config, run, name, listen)}
+        files[file] = {**shared, **_scheduler_keys(config, name, listen), **_journal_keys(config, run, sockets, index)}
         schedulers.append(_scheduler_spec(config, name, file, _log(run, name), common))
 
     workers = []
@@ -104,20 +104,38 @@ def write_files(plan: Plan) -> None:
         write_private(file, json.dumps(content, indent=1))
 
 
-def _scheduler_keys(config: ClusterConfig, run: Path, name: str, listen: str) -> dict[str, Any]:
-    """Both schedulers have the same journal: whoever leads has its lock."""
+def _scheduler_keys(config: ClusterConfig, name: str, listen: str) -> dict[str, Any]:
     scheduler = config.scheduler
     host, port = split(listen)
     optional = {
         "advertise": join(scheduler.advertise, port) if scheduler.advertise and is_wildcard(host) else None,
         "policy": scheduler.policy,
         "drain_timeout_s": scheduler.drain_timeout_s,
-        "journal_fsync": scheduler.journal_fsync,
         "log_level": config.log_level,
         **scheduler.limits.model_dump(),
     }
-    journal = str(scheduler.journal or run / "journal")
-    return {"name": name, "listen": listen, "journal": journal, **_set(optional)}
+    return {"name": name, "listen": listen, **_set(optional)}
+
+
+def _journal_keys(config: ClusterConfig, run: Path, sockets: Path, index: int) -> dict[str, Any]:
+    """Each scheduler has a journal of its own; of two, the one that does not lead follows the other's."""
+    scheduler = config.scheduler
+    first = scheduler.journal or run / "journal"
+    second = scheduler.standby_journal or first.with_name(f"{first.name}-2")
+    follow = str(scheduler.journal_listen) if scheduler.journal_listen else None
+    if config.schedulers > 1:
+        follow = f"unix:{sockets / _journal_sockets(config)[index]}.sock"
+    optional = {
+        "journal_fsync": scheduler.journal_fsync,
+        "journal_listen": follow,
+        "standby_limit_s": scheduler.standby_limit_s,
+    }
+    return {"journal": str((first, second)[index]), **_set(optional)}
+
+
+def _journal_sockets(config: ClusterConfig) -> tuple[str, ...]:
+    """Where each of two schedulers lets the other one follow."""
+    return tuple(f"{name}.journal" for name in config.scheduler_names) if config.schedulers > 1 else ()
 
 
 def _scheduler_spec(config: ClusterConfig, name: str, file: Path, log: Path, common: dict[str, str]) -> ProcessSpec:

@@ -19,9 +19,11 @@ from omniflow.registry.errors import (
 from omniflow.registry.keys import process_is_gone, this_host
 from omniflow.registry.registration import Registration
 from omniflow.registry.registry import Registry
+from omniflow.registry.sync_set import Candidate, SyncSet
 from omniflow.registry.watch import Gone, Put, Watch
 
 __all__ = [
+    "Candidate",
     "Election",
     "EmbeddedEtcd",
     "EtcdFailed",
@@ -36,6 +38,7 @@ __all__ = [
     "Registry",
     "RegistryError",
     "RegistryUnreachable",
+    "SyncSet",
     "Watch",
     "parse_endpoints",
     "process_is_gone",

@@ -1,6 +1,6 @@
 """A blocking connection to etcd, for the threads that keep leases alive."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from queue import SimpleQueue
 from typing import Any
 
@@ -10,7 +10,7 @@ from aetcd import rpc
 from omniflow.registry import requests
 from omniflow.registry.endpoints import CHANNEL_OPTIONS
 from omniflow.registry.errors import RegistryUnreachable
-from omniflow.registry.requests import Created, KeyValue
+from omniflow.registry.requests import Created, KeyValue, Unchanged
 
 LEASE_GONE = 0
 
@@ -30,8 +30,16 @@ class BlockingEtcd:
     def close(self) -> None:
         self._channel.close()
 
-    def create_if_absent(self, key: str, value: bytes, lease: int) -> Created:
-        request = requests.create_if_absent(key, value, lease)
+    def create_if_absent(
+        self,
+        key: str,
+        value: bytes,
+        lease: int,
+        *,
+        guards: Sequence[Unchanged] = (),
+        puts: Mapping[str, bytes] | None = None,
+    ) -> Created:
+        request = requests.create_if_absent(key, value, lease, guards=guards, puts=puts)
         return requests.created(self._call("creating a key", lambda c: rpc.KVStub(c).Txn, request))
 
     def replace_if_unchanged(self, held: KeyValue, value: bytes, lease: int) -> int | None:
@@ -39,6 +47,15 @@ class BlockingEtcd:
         request = requests.replace_if_unchanged(held, value, lease)
         response = self._call("replacing a key", lambda c: rpc.KVStub(c).Txn, request)
         return int(response.header.revision) if response.succeeded else None
+
+    def put_if_unchanged(self, puts: Mapping[str, bytes], guards: Sequence[Unchanged]) -> bool:
+        """Whether the guards held, so that everything was written."""
+        request = requests.put_if_unchanged(puts, guards)
+        return bool(self._call("writing keys", lambda c: rpc.KVStub(c).Txn, request).succeeded)
+
+    def look(self, key: str) -> Created:
+        """Who holds the key."""
+        return requests.looked(self._call("reading a key", lambda c: rpc.KVStub(c).Range, requests.get(key)))
 
     def put(self, key: str, value: bytes, lease: int) -> None:
         self._call("writing a key", lambda c: rpc.KVStub(c).Put, requests.put(key, value, lease))

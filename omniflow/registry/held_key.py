@@ -16,7 +16,7 @@ import grpc
 
 from omniflow.registry.blocking import LEASE_GONE, BlockingEtcd
 from omniflow.registry.errors import RegistryUnreachable
-from omniflow.registry.requests import KeyValue
+from omniflow.registry.requests import Created, KeyValue
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +42,9 @@ class Claim(Protocol):
     def key(self) -> str: ...
     def value(self) -> bytes:
         """What to write. Asked again before every write."""
+
+    def create(self, etcd: BlockingEtcd, lease: int) -> Created:
+        """Makes the key, unless somebody has it or this process may not. In the keeper's thread."""
 
     def is_mine(self, value: bytes) -> bool:
         """Written by this incarnation, under a lease that has been lost since."""
@@ -136,10 +139,13 @@ class HeldKey:
 
     def _claim_key(self, etcd: BlockingEtcd) -> float:
         self._dirty = False
-        found = etcd.create_if_absent(self._claim.key, self._claim.value(), self._lease)
-        if found.holder is None:
+        found = self._claim.create(etcd, self._lease)
+        if found.made:
             return self._held(etcd, found.revision)
         holder = found.holder
+        if holder is None:
+            etcd.wait_change(self._claim.key, found.revision, min(LOOK_AGAIN, self._ttl / 3))
+            return 0.0
         if self._claim.is_mine(holder.value):
             revision = etcd.replace_if_unchanged(holder, self._claim.value(), self._lease)
             return 0.0 if revision is None else self._held(etcd, holder.create_revision)

@@ -34,6 +34,10 @@ class Keys:
     def term(self) -> str:
         return f"{self.root}term"
 
+    @property
+    def in_sync(self) -> str:
+        return f"{self.root}in_sync"
+
     def worker(self, name: str) -> str:
         return f"{self.workers}{name}"
 

@@ -11,7 +11,7 @@ from omniflow.registry.endpoints import parse_endpoints
 from omniflow.registry.errors import NameTaken, RegistryUnreachable
 from omniflow.registry.held_key import HeldKey, KeyState
 from omniflow.registry.keys import Keys, process_is_gone
-from omniflow.registry.requests import KeyValue
+from omniflow.registry.requests import Created, KeyValue
 from omniflow.v1.cluster_pb2 import WorkerInfo
 
 log = logging.getLogger(__name__)
@@ -117,6 +117,9 @@ class _WorkerClaim:
 
     def value(self) -> bytes:
         return self._value
+
+    def create(self, etcd: BlockingEtcd, lease: int) -> Created:
+        return etcd.create_if_absent(self.key, self._value, lease)
 
     def is_mine(self, value: bytes) -> bool:
         return WorkerInfo.FromString(value).incarnation == self._incarnation

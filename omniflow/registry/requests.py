@@ -1,5 +1,6 @@
 """Requests to etcd and what comes back, typed. Pure: used by the blocking and by the asyncio connection alike."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,10 +28,23 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """What `create_if_absent` found: `holder` is None when the key was made, at `revision`."""
+    """What `create_if_absent` found at `revision`: the key was `made`, or somebody has it, or a guard did not hold."""
 
     revision: int
     holder: KeyValue | None
+    made: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """Holds as long as nobody has written the key since that revision (0: as long as it does not exist)."""
+
+    key: str
+    mod_revision: int
+
+    @classmethod
+    def since(cls, key: str, seen: KeyValue | None) -> "Unchanged":
+        return cls(key, seen.mod_revision if seen else 0)
 
 
 def key_value(raw: Any) -> KeyValue:
@@ -63,28 +77,51 @@ def delete_prefix(prefix: str) -> Any:
     return rpc.DeleteRangeRequest(key=prefix.encode(), range_end=prefix_end(prefix))
 
 
-def create_if_absent(key: str, value: bytes, lease: int = 0) -> Any:
-    """Makes the key unless it exists; then answers who holds it."""
+def create_if_absent(
+    key: str, value: bytes, lease: int = 0, *, guards: Sequence[Unchanged] = (), puts: Mapping[str, bytes] | None = None
+) -> Any:
+    """Makes the key, and writes `puts` with it, unless it exists or a guard does not hold; then says who holds it."""
     absent = rpc.Compare(result=rpc.Compare.EQUAL, target=rpc.Compare.CREATE, key=key.encode(), create_revision=0)
     return rpc.TxnRequest(
-        compare=[absent],
-        success=[rpc.RequestOp(request_put=put(key, value, lease))],
+        compare=[absent, *map(_unchanged, guards)],
+        success=[rpc.RequestOp(request_put=put(key, value, lease)), *_puts(puts or {})],
         failure=[rpc.RequestOp(request_range=get(key))],
     )
 
 
+def put_if_unchanged(puts: Mapping[str, bytes], guards: Sequence[Unchanged]) -> Any:
+    """Writes all of `puts`, without a lease, or nothing where a guard does not hold."""
+    return rpc.TxnRequest(compare=[_unchanged(guard) for guard in guards], success=_puts(puts))
+
+
+def _unchanged(guard: Unchanged) -> Any:
+    return rpc.Compare(
+        result=rpc.Compare.EQUAL, target=rpc.Compare.MOD, key=guard.key.encode(), mod_revision=guard.mod_revision
+    )
+
+
+def _puts(puts: Mapping[str, bytes]) -> list[Any]:
+    return [rpc.RequestOp(request_put=put(key, value)) for key, value in puts.items()]
+
+
+def looked(response: Any) -> Created:
+    """Who holds a key, of a plain `get`."""
+    found = response.kvs
+    return Created(response.header.revision, key_value(found[0]) if found else None)
+
+
 def created(response: Any) -> Created:
     if response.succeeded:
-        return Created(response.header.revision, None)
+        return Created(response.header.revision, None, made=True)
     found = response.responses[0].response_range.kvs
     return Created(response.header.revision, key_value(found[0]) if found else None)
 
 
 def replace_if_unchanged(held: KeyValue, value: bytes, lease: int) -> Any:
-    unchanged = rpc.Compare(
-        result=rpc.Compare.EQUAL, target=rpc.Compare.MOD, key=held.key.encode(), mod_revision=held.mod_revision
+    unchanged = Unchanged.since(held.key, held)
+    return rpc.TxnRequest(
+        compare=[_unchanged(unchanged)], success=[rpc.RequestOp(request_put=put(held.key, value, lease))]
     )
-    return rpc.TxnRequest(compare=[unchanged], success=[rpc.RequestOp(request_put=put(held.key, value, lease))])
 
 
 def is_held(key: str, lease: int) -> Any:

@@ -25,14 +25,20 @@ def main(arguments: Sequence[str] | None = None) -> ExitCode:
     """Runs a scheduler until it is told to stop."""
     parser = argparse.ArgumentParser(prog="omniflow_scheduler", description="The scheduler of one Omni-Flow cluster.")
     parser.add_argument("--config", required=True, type=Path, metavar="FILE", help="its configuration, YAML or JSON")
+    parser.add_argument(
+        "--take-over",
+        action="store_true",
+        help="lead though another scheduler's journal has more, and nobody leads: what only that one has is lost",
+    )
+    told = parser.parse_args(arguments)
     try:
-        settings = load_settings(parser.parse_args(arguments).config)
+        settings = load_settings(told.config)
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         return ExitCode.BAD_CONFIG
     set_up_logging(settings.log_level, settings.log_format)
     try:
-        return _run(settings)
+        return _run(settings, told.take_over)
     except PortInUse as error:
         return _failed(error, ExitCode.PORT_IN_USE)
     except BadJournal as error:
@@ -43,9 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> ExitCode:
         return _failed(error, ExitCode.FAILED)
 
 
-def _run(settings: SchedulerSettings) -> ExitCode:
+def _run(settings: SchedulerSettings, take_over: bool) -> ExitCode:
     async def run() -> ExitCode:
-        return await SchedulerProcess(settings).run()
+        return await SchedulerProcess(settings, take_over=take_over).run()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(run())

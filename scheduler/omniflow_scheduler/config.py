@@ -12,8 +12,13 @@ from omniflow.config import (
     DEFAULT_RECONNECT_S,
     MAX_INPUT_BYTES,
     HostPort,
+    LinkAddress,
     TlsConfig,
     check_heartbeats,
+    check_journal_listen,
+    host_of,
+    is_wildcard,
+    join,
     parse_strict,
 )
 from omniflow.registry import parse_endpoints
@@ -53,12 +58,13 @@ class SchedulerSettings(BaseModel):
     client_grace_s: Seconds = 5.0
     """How long a job goes on whose client is gone without a word: it may come back to it in that time."""
     journal: Path | None = None
-    """Folder in which accepted jobs survive its death; none: they die with it.
-
-    Schedulers of one cluster on one machine share it: only the leader opens it.
-    """
+    """Folder in which accepted jobs survive its death; none: they die with it. Of two schedulers each has its own."""
     journal_fsync: bool = False
     """Wait for the disk with every batch: what is accepted then survives the machine's death, too."""
+    journal_listen: LinkAddress | None = None
+    """Of two schedulers: unix:PATH or tcp:HOST:PORT at which the other one follows the journal while this one leads."""
+    standby_limit_s: Seconds = 2.0
+    """How long clients wait for a standby that does not answer; then it is marked out of sync."""
     heartbeat_s: Seconds = DEFAULT_HEARTBEAT_S
     heartbeat_limit_s: Seconds = DEFAULT_HEARTBEAT_LIMIT_S
     """A worker that was silent for so long is dead."""
@@ -79,6 +85,23 @@ class SchedulerSettings(BaseModel):
     def _heartbeats_come_before_their_limit(self) -> Self:
         check_heartbeats(self.heartbeat_s, self.heartbeat_limit_s)
         return self
+
+    @model_validator(mode="after")
+    def _a_journal_can_be_followed(self) -> Self:
+        if self.journal_listen is None:
+            return self
+        if self.journal is None:
+            raise ValueError("'journal_listen' lets a standby follow the journal, and there is none; set 'journal'")
+        check_journal_listen(self.journal_listen, self.advertise)
+        return self
+
+    @property
+    def journal_address(self) -> str:
+        """Where the standby dials; empty: nobody may follow."""
+        listen = self.journal_listen or ""
+        if listen.startswith("tcp:") and is_wildcard(host_of(listen)):
+            return f"tcp:{join(self.advertise.rpartition(':')[0], int(listen.rpartition(':')[2]))}"
+        return listen
 
 
 def load_settings(file: Path) -> SchedulerSettings:

@@ -1,4 +1,4 @@
-"""One life of the scheduler: bind, be elected, serve, drain."""
+"""One life of the scheduler: bind, stand by until elected, serve, drain."""
 
 import asyncio
 import logging
@@ -8,14 +8,16 @@ import time
 
 from omniflow.config import TLS_CURE
 from omniflow.errors import InvalidArgument
-from omniflow.registry import Election, Leader, NoLeader, Registry, RegistryUnreachable
-from omniflow_core import CertificateUnusable, CoreError, Hub, JournalUnusable
+from omniflow.registry import Candidate, Election, Leader, NoLeader, Registry, RegistryUnreachable
+from omniflow_core import AddressInUse, CertificateUnusable, CoreError, Hub, JournalUnusable, Standby
 from omniflow_scheduler.config import SchedulerSettings
 from omniflow_scheduler.errors import BadJournal, ExitCode
 from omniflow_scheduler.follow import RegistryFollower
-from omniflow_scheduler.journal_lock import until_released
+from omniflow_scheduler.journal_id import journal_id
+from omniflow_scheduler.marking import Marking
 from omniflow_scheduler.outbox import Outbox
 from omniflow_scheduler.server import Edge
+from omniflow_scheduler.standing_by import StandingBy
 from omniflow_scheduler.stop import StopSignals
 
 log = logging.getLogger(__name__)
@@ -30,24 +32,40 @@ STANDBY_LOOK = 5.0
 class SchedulerProcess:
     """`run()` returns the exit status; errors at start are raised, typed."""
 
-    def __init__(self, settings: SchedulerSettings) -> None:
+    def __init__(self, settings: SchedulerSettings, *, take_over: bool = False) -> None:
+        """`take_over`: it leads though its journal may lack what another one has, unless somebody leads."""
         self._settings = settings
+        self._take_over = take_over
         self._signals = StopSignals()
 
     async def run(self) -> ExitCode:
         settings = self._settings
         self._signals.install({signal.SIGTERM, signal.SIGINT})
         edge = Edge(settings.listen, settings.max_input_bytes)
-        address = settings.advertise or edge.address
-        election = Election(settings.etcd, settings.cluster, address, ttl=settings.registration_ttl_s)
+        journal = _journal_id(settings)
+        standing_by = StandingBy(_make_standby(settings, journal)) if settings.journal_listen else None
+        election = Election(
+            settings.etcd,
+            settings.cluster,
+            settings.advertise or edge.address,
+            ttl=settings.registration_ttl_s,
+            journal_address=settings.journal_address,
+            candidate=Candidate(journal, alone=standing_by is None, take_over=self._take_over),
+            on_leader=standing_by.follow if standing_by else _ignore,
+        )
         try:
             term = await self._be_elected(election)
-            if term is None or not await self._may_open_journal():
+            if standing_by is not None:
+                # It lets go of the journal, which the hub opens.
+                await asyncio.to_thread(standing_by.close)
+            if term is None:
                 return ExitCode.DRAINED
             return await self._lead(edge, election, term)
         finally:
             await edge.stop(0)
             await asyncio.to_thread(election.close)
+            if standing_by is not None:
+                await asyncio.to_thread(standing_by.close)
 
     async def _be_elected(self, election: Election) -> int | None:
         """The term; None when told to stop while standing by. etcd must be there at start."""
@@ -72,28 +90,18 @@ class SchedulerProcess:
                 if time.monotonic() >= give_up_at:
                     raise
 
-    async def _may_open_journal(self) -> bool:
-        """False when told to stop before the leader of the term before has let go of it.
-
-        One that never does is an error, which opening the journal raises.
-        """
-        folder = self._settings.journal
-        if folder is None:
-            return True
-        released = asyncio.create_task(
-            until_released(folder, self._settings.registration_ttl_s + GRACE), name="journal released"
-        )
-        stop = asyncio.create_task(self._signals.first.wait(), name="stop signal")
-        try:
-            await asyncio.wait({released, stop}, return_when=asyncio.FIRST_COMPLETED)
-            return released.done()
-        finally:
-            released.cancel()
-            stop.cancel()
-
     async def _lead(self, edge: Edge, election: Election, term: int) -> ExitCode:
         settings = self._settings
         hub = _make_hub(settings, term)
+        marking = Marking(hub, election) if settings.journal_listen else None
+        try:
+            return await self._serve_from(hub, edge, election, term)
+        finally:
+            if marking is not None:
+                await asyncio.to_thread(marking.close)
+
+    async def _serve_from(self, hub: Hub, edge: Edge, election: Election, term: int) -> ExitCode:
+        settings = self._settings
         outbox = Outbox(hub)
         async with Registry(settings.etcd, settings.cluster) as registry:
             follower = RegistryFollower(hub, registry)
@@ -155,6 +163,39 @@ class SchedulerProcess:
             again.cancel()
 
 
+def _ignore(leader: Leader) -> None:
+    """Nothing follows it."""
+
+
+def _journal_id(settings: SchedulerSettings) -> str:
+    if settings.journal is None:
+        return ""
+    try:
+        return journal_id(settings.journal)
+    except OSError as error:
+        raise BadJournal(f"the journal's folder {settings.journal} cannot be used: {error}") from None
+
+
+def _make_standby(settings: SchedulerSettings, journal: str) -> Standby:
+    assert settings.journal is not None, "the configuration was checked"
+    try:
+        return Standby(
+            cluster=settings.cluster,
+            name=settings.name,
+            journal=settings.journal,
+            journal_id=journal,
+            journal_fsync=settings.journal_fsync,
+            heartbeat_ms=_ms(settings.heartbeat_s),
+            heartbeat_limit_ms=_ms(settings.heartbeat_limit_s),
+            limit_ms=_ms(settings.standby_limit_s),
+            tls=settings.tls.files if settings.tls else None,
+        )
+    except JournalUnusable as error:
+        raise BadJournal(str(error)) from None
+    except CertificateUnusable as error:
+        raise InvalidArgument(str(error), field="tls", cure=TLS_CURE) from None
+
+
 def _make_hub(settings: SchedulerSettings, term: int) -> Hub:
     try:
         return _hub(settings, term)
@@ -162,6 +203,9 @@ def _make_hub(settings: SchedulerSettings, term: int) -> Hub:
         raise BadJournal(str(error)) from None
     except CertificateUnusable as error:
         raise InvalidArgument(str(error), field="tls", cure=TLS_CURE) from None
+    except AddressInUse as error:
+        cure = "set `journal_listen` to an address of this machine that is free"
+        raise InvalidArgument(str(error), field="journal_listen", cure=cure) from None
     except CoreError as error:
         cure = "mend it in the scheduler's configuration, e.g. `policy: least-outstanding`"
         raise InvalidArgument(str(error), field="policy", cure=cure) from None
@@ -186,6 +230,8 @@ def _hub(settings: SchedulerSettings, term: int) -> Hub:
         heartbeat_limit_ms=_ms(settings.heartbeat_limit_s),
         reconnect_ms=_ms(settings.reconnect_s),
         tls=settings.tls.files if settings.tls else None,
+        standby_listen=settings.journal_listen,
+        standby_limit_ms=_ms(settings.standby_limit_s),
     )
 
 

@@ -1,17 +1,21 @@
-"""Rules 14 and 17 with two schedulers: the one that stands by goes on where the one that was killed had got to."""
+"""Rules 14 and 17 with two schedulers, each with its journal: the one that stands by goes on where the one that was
+killed had got to, and does so only where it knows all that clients were told."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
 from omniflow.client import Client
+from omniflow.errors import Unavailable
 from omniflow.flow import collect, each, flow, use
 from omniflow.launch.ports import free_port
-from omniflow.launch.readiness import until_listening
+from omniflow.registry.health import forget_registrations
 from omniflow.types import Stream, Text
-from tests.cluster_fixtures.cluster import PATIENCE_S, PuppetCluster, running, write_cluster
+from omniflow.v1.cluster_pb2 import StandbyStatus
+from tests.cluster_fixtures.cluster import PuppetCluster, running, write_cluster
 from tests.cluster_fixtures.command import omniflow
 from tests.cluster_fixtures.puppets import Puppet
 from tests.cluster_fixtures.stage import Stage, open_stage
@@ -56,27 +60,24 @@ class Schedulers:
         await client.cluster_status()
         return next(name for name, address in self._addresses.items() if address == client.address)
 
+    def address(self, name: str) -> str:
+        return self._addresses[name]
+
     def other(self, name: str) -> str:
         return next(other for other in self._addresses if other != name)
 
-    async def until_there(self, name: str) -> None:
-        """It listens, so that it stands by from now on at the latest."""
-        async with asyncio.timeout(PATIENCE_S):
-            await until_listening(self._addresses[name])
+    async def until_in_sync(self, client: Client) -> None:
+        await self.until_standby(client, StandbyStatus.IN_SYNC)
 
-    async def until_said_to_stand_by(self, name: str) -> None:
-        """In its log. It looks for some seconds whether the other one lives."""
-
-        def stands_by() -> bool:
-            log = self.cluster.log(name)
-            return log.rfind("standing by") > log.rfind("leading cluster")
-
-        await self.cluster.until(stands_by, f"{name} stands by")
+    async def until_standby(self, client: Client, state: "StandbyStatus.State") -> None:
+        """As the leader sees it."""
+        what = f"the standby is {StandbyStatus.State.Name(state)}"
+        await self.cluster.until_status(client, lambda status: status.standby.state == state, what)
 
     async def kill_leader(self, client: Client) -> str:
         """Returns once another one serves; who that is."""
         leader = await self.leader(client)
-        await self.until_there(self.other(leader))
+        await self.until_in_sync(client)
         self.cluster.kill(leader)
         successor = await self.leader(client)
         assert successor == self.other(leader)
@@ -169,7 +170,7 @@ async def test_rule_17_what_is_submitted_while_nobody_leads_is_accepted_once_and
     client: Client, cluster: PuppetCluster, schedulers: Schedulers, stage: Stage
 ) -> None:
     leader = await schedulers.leader(client)
-    await schedulers.until_there(schedulers.other(leader))
+    await schedulers.until_in_sync(client)
     await next_job_runs(client)
     cluster.kill(leader)
     async with asyncio.timeout(25):
@@ -180,10 +181,90 @@ async def test_rule_17_what_is_submitted_while_nobody_leads_is_accepted_once_and
     assert await schedulers.leader(client) == schedulers.other(leader)
 
 
-async def test_a_killed_scheduler_comes_back_to_stand_by(client: Client, schedulers: Schedulers) -> None:
+async def test_rule_17_a_killed_scheduler_comes_back_to_stand_by_in_sync(
+    client: Client, schedulers: Schedulers
+) -> None:
     leader = await schedulers.kill_leader(client)
-    await schedulers.until_said_to_stand_by(schedulers.other(leader))
+    await schedulers.until_in_sync(client)
     assert await schedulers.leader(client) == leader
+
+
+async def test_rule_17_without_its_standby_the_leader_goes_on_and_a_returning_one_can_take_over(
+    client: Client, cluster: PuppetCluster, schedulers: Schedulers
+) -> None:
+    await schedulers.until_in_sync(client)
+    leader = await schedulers.leader(client)
+    other = schedulers.other(leader)
+    cluster.kill(other)
+    job = await client.submit("chain", {"text": "alone"}, idempotency_key="alone")
+    assert await job.result() == {"result": "alone"}
+    assert await schedulers.leader(client) == leader
+    await schedulers.until_in_sync(client)
+    assert await schedulers.kill_leader(client) == other
+    again = await client.submit("chain", {"text": "alone"}, idempotency_key="alone")
+    assert (again.id, again.existed) == (job.id, True)
+
+
+async def test_rule_17_many_jobs_under_way_end_once_though_their_leader_dies(
+    client: Client, schedulers: Schedulers, stage: Stage
+) -> None:
+    await schedulers.until_in_sync(client)
+
+    async def run(number: int) -> str:
+        job = await client.submit("chain", {"text": f"job {number}"})
+        assert await job.result() == {"result": f"job {number}"}
+        return job.id
+
+    async with asyncio.timeout(28):
+        running = [asyncio.create_task(run(number)) for number in range(16)]
+        await asyncio.sleep(0)
+        await schedulers.kill_leader(client)
+        assert len({await task for task in running}) == 16
+
+
+async def test_rule_14_a_stopped_leader_is_replaced_and_steps_down_when_it_goes_on(
+    client: Client, cluster: PuppetCluster, schedulers: Schedulers
+) -> None:
+    await schedulers.until_in_sync(client)
+    leader = await schedulers.leader(client)
+    term = (await client.cluster_status()).term
+    process = cluster.send(leader, signal.SIGSTOP)
+    # As its registration would end, only sooner. Living processes register again.
+    await asyncio.to_thread(forget_registrations, cluster.state.etcd[0])
+    try:
+        # Not over its connection to the stopped one, which is still open.
+        async with Client(schedulers.address(schedulers.other(leader)), connect_timeout=28) as finder:
+            assert (await finder.cluster_status()).term > term
+            await cluster.until_ready(finder)
+            await next_job_runs(finder)
+    finally:
+        process.send(signal.SIGCONT)
+    await cluster.until_replaced(process, leader)
+    assert await schedulers.leader(client) == schedulers.other(leader)
+    await schedulers.until_in_sync(client)
+
+
+async def test_rule_17_with_neither_standby_nor_etcd_new_jobs_are_refused_and_those_that_run_go_on(
+    client: Client, cluster: PuppetCluster, schedulers: Schedulers, stage: Stage
+) -> None:
+    await schedulers.until_in_sync(client)
+    leader = await schedulers.leader(client)
+    job = await client.submit("held", {"text": "x"})
+    act = await stage.act()
+    etcd = cluster.send("etcd", signal.SIGSTOP)
+    standby = cluster.send(schedulers.other(leader), signal.SIGSTOP)
+    try:
+        with pytest.raises(Unavailable) as refused:
+            await client.submit("told", {"text": "y"})
+        assert "neither the standby scheduler nor etcd answers" in refused.value.message
+        assert refused.value.retry_after > 0
+    finally:
+        etcd.send(signal.SIGCONT)
+        standby.send(signal.SIGCONT)
+    act.go_on()
+    assert await job.result() == {"result": "x"}
+    await schedulers.until_in_sync(client)
+    await next_job_runs(client)
 
 
 async def test_status_says_which_scheduler_leads_and_that_the_other_stands_by(
@@ -191,8 +272,8 @@ async def test_status_says_which_scheduler_leads_and_that_the_other_stands_by(
 ) -> None:
     leader = await schedulers.leader(client)
     other = schedulers.other(leader)
-    await schedulers.until_there(other)
+    await schedulers.until_in_sync(client)
     done = await omniflow("status", "--cluster", str(cluster.file), folder=cluster.run)
     assert done.status == 0, done.output
-    assert f"{leader} leads, {other} stands by" in done.stdout
+    assert f"{leader} leads, {other} stands by, in sync" in done.stdout
     assert f"at {client.address}, up" in done.stdout

@@ -6,7 +6,7 @@ import pytest
 
 from omniflow.cli.status_view import model_lines, summary_lines
 from omniflow.launch import ClusterState, Kind, ProcessIdentity, ProcessState, ProcessStatus
-from omniflow.v1.cluster_pb2 import ClusterStatus, PageLayout, RoleInfo, WorkerInfo, WorkerStatus
+from omniflow.v1.cluster_pb2 import ClusterStatus, PageLayout, RoleInfo, StandbyStatus, WorkerInfo, WorkerStatus
 
 
 def _worker(name: str, weights: str) -> WorkerStatus:
@@ -24,22 +24,48 @@ def test_workers_with_equal_weights_share_a_line_and_others_get_their_own() -> N
 
 
 @pytest.mark.parametrize(
-    ("leader", "other", "line"),
+    ("leader", "standby", "line"),
     [
-        ("127.0.0.1:1", ProcessState.RUNNING, "scheduler leads, scheduler-2 stands by"),
-        ("127.0.0.1:2", ProcessState.RUNNING, "scheduler-2 leads, scheduler stands by"),
-        ("127.0.0.1:2", ProcessState.WAITING, "scheduler-2 leads, scheduler is away: nobody stands by"),
+        (
+            "127.0.0.1:1",
+            StandbyStatus(name="scheduler-2", state=StandbyStatus.IN_SYNC),
+            "scheduler leads, scheduler-2 stands by, in sync",
+        ),
+        (
+            "127.0.0.1:2",
+            StandbyStatus(name="scheduler", state=StandbyStatus.CATCHING_UP, behind=12),
+            "scheduler-2 leads, scheduler catches up (12 entries behind): it cannot take over yet",
+        ),
+        (
+            "127.0.0.1:2",
+            StandbyStatus(name="scheduler", state=StandbyStatus.AWAY),
+            "scheduler-2 leads, scheduler is away: nobody stands by",
+        ),
+        (
+            "10.0.0.9:7070",
+            StandbyStatus(state=StandbyStatus.AWAY),
+            "10.0.0.9:7070 leads, the other one is away: nobody stands by",
+        ),
+        (
+            "127.0.0.1:1",
+            StandbyStatus(name="far", state=StandbyStatus.LEAVING),
+            "scheduler leads, far does not answer: what is new waits until etcd has marked it out of sync",
+        ),
     ],
 )
-def test_of_two_schedulers_the_leading_one_is_named(leader: str, other: ProcessState, line: str) -> None:
+def test_of_two_schedulers_it_says_who_leads_and_whether_the_other_one_could(
+    leader: str, standby: StandbyStatus, line: str
+) -> None:
     names = {"scheduler": "127.0.0.1:1", "scheduler-2": "127.0.0.1:2"}
-    processes = tuple(
-        ProcessStatus(name, Kind.SCHEDULER, ProcessState.RUNNING if address == leader else other, Path("log"))
-        for name, address in names.items()
-    )
+    processes = tuple(ProcessStatus(name, Kind.SCHEDULER, ProcessState.RUNNING, Path("log")) for name in names)
     state = ClusterState(
         "x", Path("run"), ",".join(names.values()), (), ProcessIdentity(pid=1, started=1, boot=""), processes=processes
     )
-    lines = summary_lines(ClusterStatus(cluster="x", registry_reachable=True), leader, state)
+    status = ClusterStatus(cluster="x", registry_reachable=True, standby=standby)
+    lines = summary_lines(status, leader, state)
     assert lines[0].startswith(f"cluster 'x' at {leader}, up")
     assert lines[2:] == [line]
+
+
+def test_a_single_scheduler_says_nothing_of_another_one() -> None:
+    assert len(summary_lines(ClusterStatus(cluster="x", registry_reachable=True), "127.0.0.1:1")) == 2

@@ -49,7 +49,20 @@ def test_the_file_in_the_docs_is_valid_and_shows_every_key(tmp_path: Path) -> No
     assert workers["llm-1"].heartbeat_limit_s == 10
     assert set(content["workers"][0]) == {field.alias or name for name, field in WorkerSection.model_fields.items()}
     assert set(content) == set(ClusterConfig.model_fields)
-    assert set(content["scheduler"]) == set(type(ClusterConfig.model_fields["scheduler"].default).model_fields)
+    [elsewhere, _] = _shown_under("A second scheduler on another machine")
+    shown = set(content["scheduler"]) | set(elsewhere["scheduler"])
+    assert shown == set(type(ClusterConfig.model_fields["scheduler"].default).model_fields)
+
+
+def test_the_files_of_a_second_scheduler_on_another_machine_in_the_docs_are_valid(tmp_path: Path) -> None:
+    first, second = _shown_under("A second scheduler on another machine")
+    workers = [{"name": "one", "roles": ["roles:One"]}]
+    plan = make_plan(ClusterConfig.model_validate({**first, "run": tmp_path, "workers": workers}))
+    told = SchedulerSettings.model_validate(plan.files[tmp_path / "config" / "scheduler.json"])
+    assert told.journal_address == "tcp:head-1.example.org:7072"
+    other = SchedulerSettings.model_validate(second)
+    assert other.journal_address == "tcp:head-2.example.org:7072"
+    assert (other.cluster, other.etcd) == (told.cluster, told.etcd)
 
 
 def test_the_file_of_a_worker_on_another_machine_in_the_docs_is_valid() -> None:
@@ -159,7 +172,7 @@ def _two_schedulers(tmp_path: Path, **scheduler: str) -> Plan:
     )
 
 
-def test_two_schedulers_have_names_logs_and_ports_of_their_own_and_one_journal(tmp_path: Path) -> None:
+def test_two_schedulers_have_names_logs_ports_and_journals_of_their_own(tmp_path: Path) -> None:
     plan = _two_schedulers(tmp_path, listen="127.0.0.1:7080")
     assert [spec.name for spec in plan.specs] == ["etcd", "scheduler", "scheduler-2", "one"]
     assert [spec.log.name for spec in plan.schedulers] == ["scheduler.log", "scheduler-2.log"]
@@ -167,8 +180,42 @@ def test_two_schedulers_have_names_logs_and_ports_of_their_own_and_one_journal(t
     told = [SchedulerSettings.model_validate(contents[name]) for name in ("scheduler", "scheduler-2")]
     assert [settings.name for settings in told] == ["scheduler", "scheduler-2"]
     assert [settings.listen for settings in told] == ["127.0.0.1:7080", "127.0.0.1:7081"]
-    assert {settings.journal for settings in told} == {tmp_path / "journal"}
+    assert [settings.journal for settings in told] == [tmp_path / "journal", tmp_path / "journal-2"]
+    follow = [settings.journal_address for settings in told]
+    assert follow == [f"unix:{plan.sockets / name}.journal.sock" for name in ("scheduler", "scheduler-2")]
     assert plan.address == "127.0.0.1:7080,127.0.0.1:7081"
+
+
+def test_the_second_schedulers_journal_lies_where_it_is_told(tmp_path: Path) -> None:
+    plan = _two_schedulers(tmp_path, journal="/disk-1/jobs", standby_journal="/disk-2/jobs")
+    told = [
+        SchedulerSettings.model_validate(plan.files[tmp_path / "config" / f"{spec.name}.json"])
+        for spec in plan.schedulers
+    ]
+    assert [settings.journal for settings in told] == [Path("/disk-1/jobs"), Path("/disk-2/jobs")]
+
+
+def test_a_second_scheduler_elsewhere_follows_the_journal_where_this_one_is_advertised(tmp_path: Path) -> None:
+    scheduler = {
+        "listen": "0.0.0.0:7070",
+        "advertise": "head.example.org",
+        "journal_listen": "tcp:0.0.0.0:7072",
+        "standby_limit_s": 3,
+    }
+    plan = make_plan(
+        ClusterConfig.model_validate(
+            {
+                "cluster": "x",
+                "run": tmp_path,
+                "etcd": {"endpoints": ["10.0.0.1:2379"]},
+                "scheduler": scheduler,
+                "workers": [{"name": "one", "roles": ["roles:One"]}],
+            }
+        )
+    )
+    told = SchedulerSettings.model_validate(plan.files[tmp_path / "config" / "scheduler.json"])
+    assert told.journal_address == "tcp:head.example.org:7072"
+    assert told.standby_limit_s == 3
 
 
 def test_the_second_scheduler_listens_where_it_is_told(tmp_path: Path) -> None:

@@ -270,7 +270,8 @@ def test_rule_12_an_answer_that_was_interrupted_anywhere_goes_on_as_if_it_had_no
 
 
 def test_rule_12_words_that_are_not_this_models_are_not_gone_on_from(service: Service) -> None:
-    for said in [[()], [(5,), ()], [tuple(range(5, 60))]]:
+    wrong: list[list[tuple[int, ...]]] = [[()], [(5,), ()], [tuple(range(5, 60))]]
+    for said in wrong:
         with pytest.raises(InternalError, match="earlier attempt"):
             ask(service, [5] * 20, 20, said=said)
     assert service.loop.active == 0

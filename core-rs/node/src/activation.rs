@@ -342,10 +342,14 @@ impl Activation {
         }
     }
 
-    /// One frame of a stream if there is one, for tests in which nobody falls behind.
+    /// One frame of a stream if there is one, and what producers have to hear, for tests.
     #[cfg(test)]
-    pub(crate) fn read_now(&self, parameter: &str) -> Result<Option<Vec<Bytes>>, NodeError> {
-        self.read(parameter, 1, Some(Instant::now()), &mut Vec::new())
+    pub(crate) fn read_now(
+        &self,
+        parameter: &str,
+        grants: &mut Vec<(PortIx, Grant)>,
+    ) -> Result<Option<Vec<Bytes>>, NodeError> {
+        self.read(parameter, 1, Some(Instant::now()), grants)
     }
 
     fn input(

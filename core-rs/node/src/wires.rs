@@ -33,6 +33,8 @@ struct Wire {
     producer: Option<NodeId>,
     /// Whether both ends are at the side of one role node.
     internal: bool,
+    /// Whether its reader says how much may come.
+    paced: bool,
 }
 
 /// One scope.
@@ -130,6 +132,12 @@ impl Wires {
         wire.is_some_and(|wire| wire.internal)
     }
 
+    /// Whether its reader says how much may come: a stream from one role to another of the same scope, outside of loops.
+    pub(crate) fn is_paced(&self, edge: EdgeId) -> bool {
+        let wire = self.edges.get(edge.index());
+        wire.is_some_and(|wire| wire.paced)
+    }
+
     /// The node that sends on it; `None`: it is an input of the flow.
     pub(crate) fn producer(&self, edge: EdgeId) -> Option<NodeId> {
         self.edges.get(edge.index())?.producer
@@ -211,6 +219,7 @@ fn edge_scope(graph: &Graph, edge: &EdgeSpec) -> ScopeId {
 fn wire(graph: &Graph, edge: &EdgeSpec) -> Wire {
     let scopes = around(graph, edge_scope(graph, edge));
     let is_loop = |scope: &ScopeId| graph.spec().scopes[scope.index() - 1].is_loop;
+    let paced = is_paced(graph, edge) && !scopes.iter().any(is_loop);
     let rounds = scopes
         .iter()
         .enumerate()
@@ -236,7 +245,20 @@ fn wire(graph: &Graph, edge: &EdgeSpec) -> Wire {
             }
             _ => false,
         },
+        paced,
     }
+}
+
+fn is_paced(graph: &Graph, edge: &EdgeSpec) -> bool {
+    let (Origin::Node { node: producer, .. }, Destination::Node { node: reader, .. }) =
+        (edge.from, edge.to)
+    else {
+        return false;
+    };
+    let nodes = graph.nodes();
+    let (producer, reader) = (&nodes[producer.index()], &nodes[reader.index()]);
+    let roles = producer.kind.is_role() && reader.kind.is_role();
+    roles && edge.value_type.stream && producer.scope == reader.scope
 }
 
 /// Whether an edge leads to a role node that is bound when its branch is taken.

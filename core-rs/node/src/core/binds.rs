@@ -34,6 +34,9 @@ impl Job {
         for bind in &newer {
             self.resend_into(bind, cx);
         }
+        for bind in &newer {
+            self.tell_new_place(bind, cx);
+        }
     }
 
     /// The epoch under which a node runs for a key (of a run), wherever that is; of a control node, that of its home.
@@ -95,7 +98,7 @@ impl Job {
         }
     }
 
-    fn is_sent_by(&self, edge: EdgeId, key: &Key, bind: &NewPlace) -> bool {
+    pub(crate) fn is_sent_by(&self, edge: EdgeId, key: &Key, bind: &NewPlace) -> bool {
         let wires = &self.flow.wires;
         let Some(producer) = wires.producer(edge) else {
             return false;

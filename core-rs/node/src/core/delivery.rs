@@ -1,7 +1,7 @@
 //! From a producer here to wherever the consumer is: first time, when that is bound, after a move, after a broken link.
 
 use bytes::Bytes;
-use omniflow_flow::{EdgeId, Effect, Item, Key, NodeId, Reader};
+use omniflow_flow::{EdgeId, Effect, Item, Key, NodeId, Payload, Reader};
 use omniflow_wire::{Frame, v1};
 
 use crate::core::binds::NewPlace;
@@ -55,6 +55,9 @@ impl Job {
         let kept = Kept { epoch, item };
         match self.route(edge, key) {
             None | Some(Route::Leaving) => {}
+            Some(Route::Place(_)) if self.flow.wires.is_paced(edge) => {
+                self.pass_on(edge, key, more, cx);
+            }
             Some(Route::Place(peer)) => self.bring(peer, edge, key, kept, more, cx),
             Some(Route::Scheduler) => self.transmit(Target::Scheduler, edge, key, &kept, cx),
             Some(Route::Unbound(_)) if mark => {
@@ -71,6 +74,28 @@ impl Job {
                     self.bring(peer, edge, key, kept.clone(), more, cx);
                 }
             }
+        }
+    }
+
+    /// Of a stream whose reader says how much may come: what may, and has not gone yet.
+    pub(crate) fn pass_on(
+        &mut self,
+        edge: EdgeId,
+        key: &Key,
+        more: &mut Vec<Effect<Bytes>>,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(Route::Place(peer)) = self.route(edge, key) else {
+            return;
+        };
+        let allowed = self.credits.allowed(edge, key);
+        let flow = std::sync::Arc::clone(&self.flow);
+        let size = |payload: &Bytes| match flow.wires.producer(edge) {
+            Some(node) if flow.graph.resumes(node) => payload.shown().len(),
+            _ => payload.len(),
+        };
+        while let Some(kept) = self.sent.pass(edge, key, allowed, size) {
+            self.bring(peer, edge, key, kept, more, cx);
         }
     }
 
@@ -169,6 +194,12 @@ impl Job {
         }
         self.sent.revive(edge, key);
         self.received.revive(edge, key);
+        if self.flow.wires.is_paced(edge) {
+            self.sent.rewind(edge, key);
+            let mut effects = Vec::new();
+            self.pass_on(edge, key, &mut effects, cx);
+            return self.settle(effects, cx);
+        }
         if bind.peer != SELF {
             for kept in self.sent.of(edge, key) {
                 self.transmit(Target::Peer(bind.peer), edge, key, kept, cx);
@@ -176,7 +207,7 @@ impl Job {
             return;
         }
         let mut here = self.received.of(edge, key);
-        here.extend_from_slice(self.sent.of(edge, key));
+        here.extend(self.sent.of(edge, key).cloned());
         for kept in here {
             let mut effects = Vec::new();
             self.bring(SELF, edge, key, kept, &mut effects, cx);
@@ -212,6 +243,12 @@ impl Job {
     pub(crate) fn resend_to(&mut self, target: Target, cx: &mut Context<'_>) {
         for (edge, key) in self.sent.edges() {
             let leads = self.leads_to(target, edge, key);
+            if leads && self.flow.wires.is_paced(edge) {
+                for kept in self.sent.passed(edge, key) {
+                    self.transmit(target, edge, key, kept, cx);
+                }
+                continue;
+            }
             for kept in self.sent.of(edge, key) {
                 let marked = target == Target::Scheduler && self.goes_to_scheduler(edge, key, kept);
                 if leads || marked {

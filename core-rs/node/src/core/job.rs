@@ -104,7 +104,7 @@ impl Job {
         let place = self.places.get(node, &bind);
         if place.is_some_and(|place| !place.is_here()) {
             // It has moved away, or comes (back) here and the bind is still on its way.
-            return self.received.keep(edge, key, epoch, item);
+            return self.keep_received(edge, key, epoch, item);
         }
         let kept = item.clone();
         let mut effects = Vec::new();
@@ -112,18 +112,26 @@ impl Job {
             Ok(Arrival::Stale) => {}
             Ok(Arrival::Taken | Arrival::Parked) => {
                 self.note_rounds(edge, key, cx);
-                self.received.keep(edge, key, epoch, kept);
+                self.keep_received(edge, key, epoch, kept);
             }
             // What this attempt has or doesn't want may be meant for the next one, whose bind is still on its way.
             Ok(Arrival::Duplicate | Arrival::Unwanted) => {
                 if !self.is_left(edge, key) {
-                    self.received.keep(edge, key, epoch, kept);
+                    self.tell_again_of(edge, key, &kept, cx);
+                    self.keep_received(edge, key, epoch, kept);
                     self.spend_received_again(edge, key);
                 }
             }
             Err(error) => self.broken(edge, key, &error, cx),
         }
         self.settle(effects, cx);
+    }
+
+    /// For a new attempt of the reader. One that says how much may come asks for it again.
+    fn keep_received(&mut self, edge: EdgeId, key: &Key, epoch: u32, item: Item<Bytes>) {
+        if !self.flow.wires.is_paced(edge) {
+            self.received.keep(edge, key, epoch, item);
+        }
     }
 
     fn take_in(

@@ -279,10 +279,15 @@ impl World {
             over = running.emitted == FRAMES;
             outputs.extend((!over).then(|| Bytes::from(running.emitted.to_string())));
         } else {
-            match activation.read_now("text").expect("running") {
+            let mut grants = Vec::new();
+            let read = activation.read_now("text", &mut grants);
+            match read.expect("running") {
                 Some(frames) => running.read.extend(frames),
                 None => over = true,
             }
+            self.act(running.worker, |core, now, out| {
+                core.grant(&activation, grants, now, out);
+            });
             let joined = activation.role() == "c" && over;
             if joined {
                 outputs.push(running.read.concat().into());
@@ -290,11 +295,15 @@ impl World {
                 outputs.extend(running.read[running.emitted..].iter().cloned());
             }
         }
-        running.emitted += outputs.len();
+        let emitted = &mut running.emitted;
         self.act(running.worker, |core, now, out| {
             if !outputs.is_empty() {
-                core.emit(&activation, "text", outputs, now, out)
-                    .expect("running");
+                let count = outputs.len();
+                let taken = core.emit(&activation, "text", outputs, now, out);
+                let taken = taken.expect("running");
+                *emitted += taken;
+                // What its reader has no room for yet goes later.
+                over &= taken == count;
             }
             if over {
                 core.finish(&activation, Vec::new(), Vec::new(), now, out)

@@ -3,9 +3,12 @@
 //! Once its reader has ended it is *spent*: kept only for a reader that has to run again, as far as there is room. What
 //! belongs to an earlier round of a loop is dropped at once, for rounds follow one another.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use omniflow_flow::{EdgeId, Item, Key};
 
+use crate::core::credits::Amount;
 use crate::core::gone::Gone;
 use crate::core::lanes::Lanes;
 use crate::core::spent::Spent;
@@ -24,7 +27,10 @@ pub(crate) struct Kept {
 /// One edge and key.
 #[derive(Debug, Default)]
 struct Sent {
-    items: Vec<Kept>,
+    items: VecDeque<Kept>,
+    /// Of a stream whose reader says how much may come: how many items went to it, and what it has to read of them.
+    passed: usize,
+    amount: Amount,
     /// What is for every place of a scope: those that have had it.
     given: Vec<PeerIx>,
     spent: bool,
@@ -51,7 +57,7 @@ impl Retention {
     pub(crate) fn keep(&mut self, edge: EdgeId, key: &Key, epoch: u32, item: Item<Bytes>) {
         self.bytes += Self::cost(&item);
         let sent = self.sent.entry(edge.0, key);
-        sent.items.push(Kept { epoch, item });
+        sent.items.push_back(Kept { epoch, item });
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -82,9 +88,46 @@ impl Retention {
         self.sent.inside(edge.0, outer).map(|(key, _)| key)
     }
 
-    pub(crate) fn of(&self, edge: EdgeId, key: &Key) -> &[Kept] {
-        let sent = self.sent.get(edge.0, key);
-        sent.map_or(&[], |sent| &sent.items)
+    pub(crate) fn of(&self, edge: EdgeId, key: &Key) -> impl Iterator<Item = &Kept> {
+        let sent = self.sent.get(edge.0, key).into_iter();
+        sent.flat_map(|sent| &sent.items)
+    }
+
+    /// The same, as far as it went to the reader of a stream that says how much may come.
+    pub(crate) fn passed(&self, edge: EdgeId, key: &Key) -> impl Iterator<Item = &Kept> {
+        let sent = self.sent.get(edge.0, key).into_iter();
+        sent.flat_map(|sent| sent.items.iter().take(sent.passed))
+    }
+
+    /// The next item that goes to the reader, if it may come. `size`: what there is to read of a payload.
+    pub(crate) fn pass(
+        &mut self,
+        edge: EdgeId,
+        key: &Key,
+        allowed: Amount,
+        size: impl Fn(&Bytes) -> usize,
+    ) -> Option<Kept> {
+        let sent = self.sent.get_mut(edge.0, key)?;
+        let kept = sent.items.get(sent.passed)?;
+        if let Item::Frame { payload, .. } = &kept.item {
+            if !allowed.has_room(sent.amount) {
+                return None;
+            }
+            sent.amount = sent.amount.plus(Amount {
+                frames: 1,
+                bytes: size(payload) as u64,
+            });
+        }
+        sent.passed += 1;
+        Some(kept.clone())
+    }
+
+    /// A new attempt of the reader has had nothing.
+    pub(crate) fn rewind(&mut self, edge: EdgeId, key: &Key) {
+        if let Some(sent) = self.sent.get_mut(edge.0, key) {
+            sent.passed = 0;
+            sent.amount = Amount::default();
+        }
     }
 
     /// It goes to one more place of those that all get it. False: it went there before.
@@ -110,6 +153,9 @@ impl Retention {
             bytes += if stays { 0 } else { Self::cost(&kept.item) };
             stays
         });
+        // What is new goes from its beginning, and what of it went already is dropped as repeated.
+        sent.passed = 0;
+        sent.amount = Amount::default();
         if sent.items.is_empty() {
             self.sent.remove(edge.0, key);
         }
@@ -201,7 +247,7 @@ mod tests {
         assert!(retention.items() <= 1_024);
         assert!(retention.is_gone(edge, &Key::new(&[0])));
         let last = Key::new(&[19_999]);
-        assert!(!retention.is_gone(edge, &last) && retention.of(edge, &last).len() == 1);
+        assert!(!retention.is_gone(edge, &last) && retention.of(edge, &last).count() == 1);
     }
 
     #[test]
@@ -212,7 +258,7 @@ mod tests {
         retention.revive(edge, &key);
         assert_eq!(retention.give_up(), Some(0));
         assert_eq!(retention.give_up(), None);
-        assert_eq!(retention.of(edge, &key).len(), 1);
+        assert_eq!(retention.of(edge, &key).count(), 1);
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! Rule 10: a producer waits while its consumer reads that very stream and is behind; nobody else is held up.
+//! Rule 10: a stream comes to its reader as far as that reads; the rest stays with the producer, who waits only while the
+//! consumer reads that very stream and is behind. Nobody else is held up.
 //!
-//! A consumer that keeps up says nothing, so that a stream costs no more than its frames. One that is a window behind when
-//! it reads grants its producer so much in total, and more as it reads on; before it waits for another stream, and when it
-//! ends, it grants everything. So a chain of producers that wait for room always leads to one that can go on. What is
-//! granted belongs to an attempt of the consumer: when that moves, nothing is left of it.
+//! A window of a stream comes unasked. With every half of it that is read, the reader says how far the stream may come. One
+//! that has half a window unread when it reads is behind: it says so, and its producer makes no more than may come, until the
+//! reader waits for another stream, or ends. So a chain of producers that wait for room always leads to one that can go on.
+//! What is granted belongs to an attempt of the consumer: when that moves, nothing is left of it.
 //!
-//! Streams from control nodes are not held up: what those keep counts in the quota of their place.
+//! Streams of control nodes, results and inputs come as they are made, and so do those in loops: what their producers keep
+//! counts in the quota of their place.
 
 mod window;
 
@@ -14,21 +16,30 @@ mod tests;
 
 use std::sync::Arc;
 
-use omniflow_flow::{Destination, EdgeId, Key, NodeId, NodeKind, Origin, PortIx};
+use bytes::Bytes;
+use omniflow_flow::{Destination, EdgeId, Item, Key, NodeId, NodeKind, Origin, PortIx};
 use omniflow_wire::v1;
 use rustc_hash::FxHashMap;
 
 use crate::activation::Activation;
+use crate::core::binds::NewPlace;
 use crate::core::job::{Context, Job};
 use crate::core::outputs::Target;
 use crate::core::peers::SELF;
 use crate::ids::PeerIx;
 pub(crate) use window::{Amount, Grant, Meter};
 
-/// What a slow reader may have unread.
+/// What a reader may have unread, and has on its way.
+#[cfg(not(test))]
 pub(crate) const WINDOW: Amount = Amount {
     frames: 1_024,
     bytes: 4 << 20,
+};
+/// So little that tests meet its end.
+#[cfg(test)]
+pub(crate) const WINDOW: Amount = Amount {
+    frames: 3,
+    bytes: 48,
 };
 
 /// A stream of a job: an edge, for a key.
@@ -39,12 +50,14 @@ type Lane = (EdgeId, Key);
 struct Granted {
     epoch: u32,
     grant: Grant,
+    /// The attempt has had nothing: what went to one before it is gone.
+    again: bool,
 }
 
 /// Of one job at this worker.
 #[derive(Debug, Default)]
 pub(crate) struct Credits {
-    /// What consumers let producers here send. Streams that are not here are free.
+    /// What consumers let producers here do. Of streams that are not here, a window may come.
     limits: FxHashMap<Lane, Granted>,
     /// What consumers here last told producers elsewhere: a lost link has to be told again.
     told: FxHashMap<Lane, Granted>,
@@ -57,13 +70,17 @@ impl Credits {
         if known.is_some_and(|known| known.epoch > granted.epoch) {
             return false;
         }
-        match granted.grant {
-            Grant::All => self.limits.remove(&lane).is_some(),
-            Grant::Upto(_) => {
-                self.limits.insert(lane, granted);
-                true
-            }
+        self.limits.insert(lane, granted);
+        true
+    }
+
+    /// How far a stream may come to its reader.
+    pub(crate) fn allowed(&self, edge: EdgeId, key: &Key) -> Amount {
+        if self.limits.is_empty() {
+            return WINDOW;
         }
+        let granted = self.limits.get(&(edge, key.clone()));
+        granted.map_or(WINDOW, |granted| granted.grant.passes)
     }
 }
 
@@ -82,6 +99,7 @@ impl Job {
                 let granted = Granted {
                     epoch: activation.epoch,
                     grant,
+                    again: false,
                 };
                 self.tell_of(edge, activation.key.clone(), granted, cx);
             }
@@ -95,34 +113,32 @@ impl Job {
     }
 
     fn tell_of(&mut self, edge: EdgeId, key: Key, granted: Granted, cx: &mut Context<'_>) {
-        match self.producers_place(edge, &key) {
+        let place = self.producers_place(edge, &key);
+        // Wherever the producer goes next, it has to hear of it there.
+        self.credits.told.insert((edge, key.clone()), granted);
+        match place {
             Some(Target::Peer(SELF)) => self.take_grant(edge, key, granted, cx),
-            Some(Target::Peer(peer)) => {
-                // Without a way it is told when the link is up.
-                if cx.site.reach(peer, cx.out) {
-                    cx.out
-                        .send(Target::Peer(peer), self.credit(edge, &key, granted));
-                }
-                self.credits.told.insert((edge, key), granted);
+            // Without a way it is told when the link is up.
+            Some(Target::Peer(peer)) if cx.site.reach(peer, cx.out) => {
+                cx.out
+                    .send(Target::Peer(peer), self.credit(edge, &key, granted));
             }
-            Some(Target::Scheduler) | None => {}
+            Some(Target::Peer(_) | Target::Scheduler) | None => {}
         }
     }
 
     fn credit(&self, edge: EdgeId, key: &Key, granted: Granted) -> v1::Credit {
-        let (frames, bytes) = match granted.grant {
-            Grant::All => (u64::MAX, u64::MAX),
-            Grant::Upto(amount) => (amount.frames, amount.bytes),
-        };
+        let passes = granted.grant.passes;
         v1::Credit {
             job: self.info.id.0,
             edge: edge.0,
             key: key.path().to_vec(),
-            frames,
-            bytes,
+            frames: passes.frames,
+            bytes: passes.bytes,
             term: 0,
             epoch: granted.epoch,
-            ..Default::default()
+            holds: granted.grant.holds,
+            again: granted.again,
         }
     }
 
@@ -133,6 +149,54 @@ impl Job {
                 cx.out
                     .send(Target::Peer(peer), self.credit(*edge, key, *granted));
             }
+        }
+    }
+
+    /// A node is bound (again). One here that had run elsewhere, or under an earlier epoch, has had nothing of its streams. One
+    /// that makes streams for readers here hears how far they may come.
+    pub(crate) fn tell_new_place(&mut self, bind: &NewPlace, cx: &mut Context<'_>) {
+        if bind.epoch < 2 {
+            return;
+        }
+        let flow = Arc::clone(&self.flow);
+        if bind.peer == SELF {
+            for edge in flow.wires.incoming(bind.node) {
+                let elsewhere = self.producers_place(*edge, &bind.key) != Some(Target::Peer(SELF));
+                if elsewhere && flow.wires.is_paced(*edge) {
+                    let (passes, holds) = (WINDOW, false);
+                    let granted = Granted {
+                        epoch: bind.epoch,
+                        grant: Grant { passes, holds },
+                        again: true,
+                    };
+                    self.tell_of(*edge, bind.key.clone(), granted, cx);
+                }
+            }
+        }
+        let told = self.credits.told.iter();
+        let of_it = told.filter(|((edge, key), _)| {
+            flow.wires.producer(*edge) == Some(bind.node) && self.is_sent_by(*edge, key, bind)
+        });
+        let of_it: Vec<(Lane, Granted)> = of_it.map(|(lane, told)| (lane.clone(), *told)).collect();
+        for ((edge, key), granted) in of_it {
+            self.tell_of(edge, key, granted, cx);
+        }
+    }
+
+    /// A new attempt of a producer begins its stream again, and may not know how far that may come.
+    pub(crate) fn tell_again_of(
+        &mut self,
+        edge: EdgeId,
+        key: &Key,
+        item: &Item<Bytes>,
+        cx: &mut Context<'_>,
+    ) {
+        let first = matches!(item, Item::Frame { seq: 0, .. });
+        if !first || self.credits.told.is_empty() {
+            return;
+        }
+        if let Some(granted) = self.credits.told.get(&(edge, key.clone())).copied() {
+            self.tell_of(edge, key.clone(), granted, cx);
         }
     }
 
@@ -158,13 +222,17 @@ impl Job {
 
     /// A consumer elsewhere says what it grants.
     pub(crate) fn credited(&mut self, credit: &v1::Credit, cx: &mut Context<'_>) {
-        let grant = match (credit.frames, credit.bytes) {
-            (u64::MAX, u64::MAX) => Grant::All,
-            (frames, bytes) => Grant::Upto(Amount { frames, bytes }),
+        let passes = Amount {
+            frames: credit.frames,
+            bytes: credit.bytes,
         };
         let granted = Granted {
             epoch: credit.epoch,
-            grant,
+            grant: Grant {
+                passes,
+                holds: credit.holds,
+            },
+            again: credit.again,
         };
         self.take_grant(EdgeId(credit.edge), Key::new(&credit.key), granted, cx);
     }
@@ -174,9 +242,18 @@ impl Job {
             return;
         };
         let over = granted.epoch < self.epoch_of(consumer, &key);
-        if !over && self.credits.limit((edge, key.clone()), granted) {
-            self.tell_of_room(edge, &key, cx);
+        if over || !self.credits.limit((edge, key.clone()), granted) {
+            return;
         }
+        if self.flow.wires.is_paced(edge) {
+            if granted.again {
+                self.sent.rewind(edge, &key);
+            }
+            let mut effects = Vec::new();
+            self.pass_on(edge, &key, &mut effects, cx);
+            self.settle(effects, cx);
+        }
+        self.tell_of_room(edge, &key, cx);
     }
 
     /// A consumer has moved: its new attempt has granted nothing yet, and holds nobody up.

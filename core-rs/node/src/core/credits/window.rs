@@ -15,7 +15,7 @@ impl Amount {
         }
     }
 
-    fn minus(self, other: Self) -> Self {
+    pub(crate) fn minus(self, other: Self) -> Self {
         Self {
             frames: self.frames.saturating_sub(other.frames),
             bytes: self.bytes.saturating_sub(other.bytes),
@@ -33,53 +33,65 @@ impl Amount {
     fn reaches(self, other: Self) -> bool {
         self.frames >= other.frames || self.bytes >= other.bytes
     }
-}
 
-/// What a reader lets its producer send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Grant {
-    /// As much as the producer can keep: the reader has not begun, keeps up, or waits for something else.
-    All,
-    /// Up to here: the reader is behind.
-    Upto(Amount),
-}
-
-impl Grant {
-    /// Whether a producer that has sent so much may send one more. The last frame may go beyond: what is larger than a
-    /// window has to get through too.
-    pub(crate) fn has_room(self, sent: Amount) -> bool {
-        match self {
-            Self::All => true,
-            Self::Upto(limit) => sent.frames < limit.frames && sent.bytes < limit.bytes,
-        }
+    /// Whether one more frame fits behind so much. The last one may go beyond: what is larger than a window has to get
+    /// through too.
+    pub(crate) fn has_room(self, sent: Self) -> bool {
+        sent.frames < self.frames && sent.bytes < self.bytes
     }
 }
 
-/// Counts what is read of a stream, and says when its producer has to hear of it.
+/// What a reader lets its producer do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    /// So much may come to the reader, from the stream's beginning. What is beyond stays with its producer.
+    pub(crate) passes: Amount,
+    /// The reader is behind: its producer is to make no more than that, either.
+    pub(crate) holds: bool,
+}
+
+impl Grant {
+    /// Whether a producer that has made so much may make one frame more.
+    pub(crate) fn has_room(self, made: Amount) -> bool {
+        !self.holds || self.passes.has_room(made)
+    }
+}
+
+/// Counts what is read of a stream, and says when its producer has to hear of it. Before anything is said, a window may
+/// come.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     read: Amount,
-    granted: Option<Amount>,
+    told: Option<Amount>,
+    holds: bool,
 }
 
 impl Meter {
-    /// Something was read, and so much waits unread. A reader that keeps up says nothing; one that is a window behind
-    /// grants a window more than it has read, and again with every half of it.
+    /// Something was read, and so much waits unread. A window more than was read may come, which is said again with every
+    /// half of it. A reader that has half of it unread is behind.
     pub(crate) fn note(&mut self, read: Amount, unread: Amount, window: Amount) -> Option<Grant> {
         self.read = self.read.plus(read);
         let target = self.read.plus(window);
-        let due = match self.granted {
-            None => unread.reaches(window),
-            Some(granted) => target.minus(granted).reaches(window.half()),
-        };
-        due.then(|| {
-            self.granted = Some(target);
-            Grant::Upto(target)
+        let behind = !self.holds && unread.reaches(window.half());
+        let moved = target.minus(self.told.unwrap_or(window));
+        if !behind && !moved.reaches(window.half()) {
+            return None;
+        }
+        self.told = Some(target);
+        self.holds |= behind;
+        Some(Grant {
+            passes: target,
+            holds: self.holds,
         })
     }
 
     /// The reader waits for something else, or reads no more: this must not hold its producer up.
     pub(crate) fn lift(&mut self) -> Option<Grant> {
-        self.granted.take().map(|_| Grant::All)
+        let passes = self.told.filter(|_| self.holds)?;
+        self.holds = false;
+        Some(Grant {
+            passes,
+            holds: false,
+        })
     }
 }

@@ -15,6 +15,7 @@ use super::wire::Wire;
 use super::words::{decode, encode};
 use super::{JOB, WORKERS};
 use crate::activation::{Activation, InputKind};
+use crate::core::credits::Grant;
 use crate::core::{Core, Outputs, Target};
 use crate::flow_entry::FlowEntry;
 use crate::ready::ReadyQueue;
@@ -278,7 +279,14 @@ impl World {
     /// An activation gets on by a frame. False: it waits for one.
     fn run_one(&mut self, chosen: usize) -> bool {
         if !self.running[chosen].open.is_empty() {
-            return self.running[chosen].read();
+            let mut grants = Vec::new();
+            let running = &mut self.running[chosen];
+            let got_on = running.read(&mut grants) || !grants.is_empty();
+            let (worker, activation) = (running.worker, Arc::clone(&running.activation));
+            self.act(worker, |core, now, out| {
+                core.grant(&activation, grants, now, out);
+            });
+            return got_on;
         }
         let mut running = self.running.swap_remove(chosen);
         let activation = Arc::clone(&running.activation);
@@ -300,12 +308,13 @@ impl World {
             frames
         });
         let next = outputs.pop();
-        let over = self.act(running.worker, |core, now, out| match next {
+        let (mut refused, mut next) = (false, next);
+        let over = self.act(running.worker, |core, now, out| match &next {
             Some((port, frame)) => {
                 let spec = &graph.nodes()[activation.node.index()];
                 let name = &spec.outputs[port.index()].name;
-                let sent = core.emit(&activation, name, vec![frame], now, out);
-                sent.expect("running");
+                let sent = core.emit(&activation, name, vec![frame.clone()], now, out);
+                refused = sent.expect("running") == 0;
                 false
             }
             None => {
@@ -314,10 +323,13 @@ impl World {
                 true
             }
         });
+        if refused && let Some(outputs) = &mut running.outputs {
+            outputs.extend(next.take());
+        }
         if !over {
             self.running.push(running);
         }
-        true
+        !refused
     }
 
     // --- the end --------------------------------------------------------------------------------------------------------
@@ -377,9 +389,10 @@ impl World {
 
 impl Running {
     /// False: nothing is there, and it is not over.
-    fn read(&mut self) -> bool {
+    fn read(&mut self, grants: &mut Vec<(PortIx, Grant)>) -> bool {
         let (index, parameter) = &self.open[0];
-        let read = self.activation.read_now(parameter).expect("running");
+        let read = self.activation.read_now(parameter, grants);
+        let read = read.expect("running");
         let Some(frames) = read else {
             drop(self.open.remove(0));
             return true;

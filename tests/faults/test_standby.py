@@ -69,7 +69,7 @@ class Schedulers:
     async def until_in_sync(self, client: Client) -> None:
         await self.until_standby(client, StandbyStatus.IN_SYNC)
 
-    async def until_standby(self, client: Client, state: "StandbyStatus.State") -> None:
+    async def until_standby(self, client: Client, state: "StandbyStatus.State.ValueType") -> None:
         """As the leader sees it."""
         what = f"the standby is {StandbyStatus.State.Name(state)}"
         await self.cluster.until_status(client, lambda status: status.standby.state == state, what)

@@ -1,12 +1,14 @@
 //! Rule 17 on two machines, without any: random crashes, cuts, pauses and answers of etcd that get lost.
 
 mod copying;
+mod parts;
 mod world;
 
 use proptest::prelude::*;
 
 use super::agreement::Standing;
-use world::{Op, World};
+use parts::Op;
+use world::World;
 
 fn op() -> impl Strategy<Value = Op> {
     let node = || 0..2_usize;

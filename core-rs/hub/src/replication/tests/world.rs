@@ -2,89 +2,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::journal::{Extent, Run};
+use super::parts::{Delayed, Entry, Etcd, Leads, Link, Message, Node, Op, extent, name};
 use crate::replication::agreement::{Agreement, Mark, Marked};
 
 pub(super) const LIMIT: u64 = 50;
-
-/// Something that happens. What cannot happen now does not.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Op {
-    /// A leader has a new entry.
-    Submit(usize),
-    /// Its journal's thread takes what there is: it is on its way to the standby.
-    Take(usize),
-    /// And is written.
-    Persist(usize),
-    ToFollower,
-    ToLeader,
-    Connect,
-    Cut,
-    Leave,
-    Pass(u64),
-    /// A question to etcd is answered.
-    Mark(usize),
-    /// It is done, and the answer is lost.
-    MarkAnswerLost(usize),
-    /// It gets stuck on its way, and its sender gives up.
-    MarkDelayed(usize),
-    DelayedArrives,
-    Etcd(bool),
-    /// The leader's key vanishes, while the leader may go on.
-    LeaderExpires,
-    Elect(usize),
-    Crash(usize),
-    Restart(usize),
-}
-
-/// Who wrote it, and a number that nothing else has.
-type Entry = (u64, u64);
-
-#[derive(Debug, Default)]
-struct Node {
-    down: bool,
-    /// On disk.
-    log: Vec<Entry>,
-    leads: Option<Leads>,
-}
-
-#[derive(Debug)]
-struct Leads {
-    term: u64,
-    agreement: Agreement,
-    made: Vec<Entry>,
-    taken: Vec<Entry>,
-}
-
-#[derive(Debug)]
-enum Message {
-    Begin(usize),
-    Records(Vec<Entry>),
-}
-
-#[derive(Debug)]
-struct Link {
-    number: u64,
-    leader: usize,
-    down: VecDeque<Message>,
-    acks: VecDeque<u64>,
-}
-
-#[derive(Debug)]
-struct Etcd {
-    up: bool,
-    set: BTreeSet<usize>,
-    revision: u64,
-    leader: Option<usize>,
-    term: u64,
-}
-
-/// A write that is under way, on condition that the set is at that revision.
-#[derive(Debug)]
-struct Delayed {
-    set: BTreeSet<usize>,
-    revision: u64,
-}
 
 #[derive(Debug)]
 pub(super) struct World {
@@ -96,27 +17,6 @@ pub(super) struct World {
     latest: usize,
     numbers: u64,
     now: u64,
-}
-
-fn name(node: usize) -> String {
-    format!("journal-{node}")
-}
-
-fn extent(log: &[Entry]) -> Extent {
-    let mut extent = Extent {
-        last: log.len() as u64,
-        ..Extent::default()
-    };
-    for (first, (term, _)) in (1..).zip(log) {
-        if extent.runs.last().is_none_or(|run| run.term != *term) {
-            extent.runs.push(Run {
-                term: *term,
-                mark: 0,
-                first,
-            });
-        }
-    }
-    extent
 }
 
 impl World {

@@ -238,7 +238,7 @@ impl Fault {
     pub(crate) fn not_replayable(node: &str, worker: &str, seq: u64) -> Self {
         Self::new(
             Code::NotReplayable,
-            format!("a new attempt of node {node:?} sent another frame {seq} than the one that had been delivered"),
+            format!("a new attempt of node {node:?} sent something else, up to frame {seq}, than what had been delivered"),
             "submit the job again; a method that gives the same frames for the same inputs and seed can be replayed",
         )
         .at(node, worker)

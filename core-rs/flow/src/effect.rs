@@ -129,7 +129,7 @@ pub enum Effect<P> {
         edge: EdgeId,
         /// For which key.
         key: Key,
-        /// The frame that differs; of a differing END, the smaller count.
+        /// The frame that differs, or the last of those that are compared together; of a differing END, the smaller count.
         seq: u64,
     },
     /// Every result has ended or closed: the job is over (rule 9). Once, and only from a resolver made by `with_results`.

@@ -7,6 +7,8 @@ use crate::effect::Arrival;
 use crate::item::Item;
 use crate::payload::Payload;
 
+use super::digests::Digests;
+
 /// How far ahead of a missing frame others are kept. Links keep their order, so a gap is short where it occurs at all.
 const WINDOW: u64 = 65_536;
 
@@ -32,8 +34,8 @@ pub(super) struct Inlet<P> {
 /// Of a stream.
 #[derive(Debug)]
 struct Sequence<P> {
-    /// Digests of the delivered frames, by sequence number.
-    digests: Vec<u64>,
+    /// Of the delivered frames.
+    digests: Digests,
     /// Delivered, but not yet handed on.
     held: VecDeque<P>,
     /// Of a resumable producer: all that was delivered, with its state.
@@ -93,7 +95,7 @@ impl Taking {
 impl<P> Default for Sequence<P> {
     fn default() -> Self {
         Self {
-            digests: Vec::new(),
+            digests: Digests::default(),
             held: VecDeque::new(),
             kept: Vec::new(),
             ahead: BTreeMap::new(),
@@ -186,6 +188,7 @@ impl<P: Payload> Inlet<P> {
             if let Some(sequence) = &mut self.sequence {
                 sequence.ahead.clear();
                 sequence.end = None;
+                sequence.digests.restart();
             }
         }
     }
@@ -196,8 +199,7 @@ impl<P: Payload> Inlet<P> {
                 true => payload.shown().digest(),
                 false => payload.digest(),
             };
-            let same = self.delivered_digest(seq) == Some(digest);
-            return Ok(Taking::repeated((!same).then_some(seq)));
+            return Ok(Taking::repeated(self.compare(seq, digest)));
         }
         if self.state != State::Open {
             return Ok(Taking::repeated(Some(self.next)));
@@ -233,10 +235,11 @@ impl<P: Payload> Inlet<P> {
         Ok(Taking::taken(first || self.state == State::Ended))
     }
 
-    fn delivered_digest(&self, seq: u64) -> Option<u64> {
-        match &self.sequence {
-            None => Some(self.digest),
-            Some(sequence) => sequence.digests.get(usize::try_from(seq).ok()?).copied(),
+    /// Where what is said again differs from what was delivered.
+    fn compare(&mut self, seq: u64, digest: u64) -> Option<u64> {
+        match &mut self.sequence {
+            None => (self.digest != digest).then_some(seq),
+            Some(sequence) => sequence.digests.compare(seq, digest),
         }
     }
 
@@ -385,8 +388,8 @@ impl<P: Payload> Inlet<P> {
                 false => Err("an inlet counts other frames than came"),
             };
         };
-        if sequence.digests.len() as u64 != self.next {
-            return Err("an inlet has not one digest for each delivered frame");
+        if sequence.digests.count() != self.next {
+            return Err("an inlet has not the digests of what was delivered");
         }
         if self.keeps && sequence.kept.len() as u64 != self.next {
             return Err("an inlet has not kept what was delivered");

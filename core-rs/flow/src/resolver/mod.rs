@@ -3,6 +3,7 @@
 mod accept;
 mod control;
 mod delivered;
+mod digests;
 mod few;
 mod hosting;
 mod inlet;

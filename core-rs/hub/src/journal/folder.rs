@@ -47,25 +47,13 @@ pub(crate) fn lock(folder: &Path) -> Result<File, JournalError> {
 
 /// What is there, as it is: somebody else may be writing it.
 pub(crate) fn look(folder: &Path) -> Result<Files, JournalError> {
-    let found = Found::of(folder)?;
-    let snapshot = found.snapshots.into_iter().next_back();
-    let covered = snapshot.as_ref().map_or(0, |(last, _)| *last);
-    let mut segments = found.segments;
-    segments.retain(|(first, _)| *first > covered);
-    Ok(Files { snapshot, segments })
+    Ok(Found::of(folder)?.sorted_out().0)
 }
 
 /// What is there. Leftovers of a compaction that was interrupted, before or after its rename, are removed.
 pub(crate) fn list(folder: &Path) -> Result<Files, JournalError> {
-    let files = look(folder)?;
-    let found = Found::of(folder)?;
-    let snapshots = found.snapshots.iter().chain(&found.segments);
-    let paths = snapshots.map(|(_, path)| path).chain(&found.partial);
-    let kept = |path: &Path| {
-        let snapshot = files.snapshot.iter().any(|(_, kept)| kept == path);
-        snapshot || files.segments.iter().any(|(_, kept)| kept == path)
-    };
-    for path in paths.filter(|path| !kept(path)) {
+    let (files, leftovers) = Found::of(folder)?.sorted_out();
+    for path in &leftovers {
         remove(path)?;
     }
     Ok(files)
@@ -103,6 +91,22 @@ impl Found {
         found.snapshots.sort_unstable();
         found.segments.sort_unstable();
         Ok(found)
+    }
+
+    /// What counts, and what is left over.
+    fn sorted_out(self) -> (Files, Vec<PathBuf>) {
+        let Self {
+            mut snapshots,
+            segments,
+            partial: mut leftovers,
+        } = self;
+        let snapshot = snapshots.pop();
+        let covered = snapshot.as_ref().map_or(0, |(last, _)| *last);
+        let (old, segments): (Vec<_>, Vec<_>) = segments
+            .into_iter()
+            .partition(|(first, _)| *first <= covered);
+        leftovers.extend(snapshots.into_iter().chain(old).map(|(_, path)| path));
+        (Files { snapshot, segments }, leftovers)
     }
 }
 

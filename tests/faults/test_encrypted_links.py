@@ -1,8 +1,6 @@
 """Links over TCP with the certificates that docs/clusters.md shows how to make."""
 
-import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +10,11 @@ from omniflow.client import Client
 from omniflow.config import load_cluster
 from omniflow.errors import OmniFlowError
 from omniflow.launch import LocalLauncher, Silent
+from tests.cluster_fixtures.certificates import TLS, make_certificates
 from tests.cluster_fixtures.cluster import PuppetCluster, running, write_cluster
 from tests.cluster_fixtures.submit import next_job_runs
 
-DOCS = Path(__file__).parents[2] / "docs" / "clusters.md"
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="the openssl command is not installed")
-
-TLS = {"certificate": "gpu2.pem", "key": "gpu2.key", "authority": "ca.pem"}
-
-
-def _make_certificates(folder: Path) -> None:
-    """By the very commands of the docs, for the host of this test."""
-    section = DOCS.read_text().partition("## Encrypted links")[2].partition("\n## ")[0]
-    commands = [block for block in re.findall(r"```\n(.*?)```", section, re.DOTALL) if block.startswith("openssl")]
-    assert len(commands) == 2
-    for command in commands:
-        here = command.replace("IP:10.0.0.7", "IP:127.0.0.1")
-        subprocess.run(["sh", "-ec", here], cwd=folder, check=True, capture_output=True, timeout=30)
 
 
 def _cluster(folder: Path, **more: Any) -> PuppetCluster:
@@ -38,7 +24,7 @@ def _cluster(folder: Path, **more: Any) -> PuppetCluster:
 
 
 async def test_jobs_run_over_encrypted_links_made_as_the_docs_say(tmp_path: Path) -> None:
-    _make_certificates(tmp_path)
+    make_certificates(tmp_path)
     with running(_cluster(tmp_path, tls=TLS)) as cluster:
         async with Client(cluster.address) as client:
             await cluster.until_settled(client)
@@ -46,7 +32,7 @@ async def test_jobs_run_over_encrypted_links_made_as_the_docs_say(tmp_path: Path
 
 
 def test_a_certificate_that_cannot_be_used_ends_the_start_and_is_named_with_the_cure(tmp_path: Path) -> None:
-    _make_certificates(tmp_path)
+    make_certificates(tmp_path)
     (tmp_path / "gpu2.key").write_text("no key")
     cluster = _cluster(tmp_path, tls=TLS)
     launcher = LocalLauncher()

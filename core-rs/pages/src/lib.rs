@@ -28,7 +28,10 @@ mod world;
 pub use allocator::PageAllocator;
 pub use counters::Counters;
 pub use error::{Corrupt, PageError};
-pub use extents::{Death, ExtentCounters, ExtentError, ExtentLayout, Extents, Grant, Returned};
+pub use extents::{
+    Claim, Death, ExtentCounters, ExtentError, ExtentLayout, Extents, Grant, Reading, Restored,
+    Returned,
+};
 pub use generations::{Generations, PrivateGenerations};
 pub use id::{ExtentId, Generation, LeaseId, Moment, OwnerId, PageId, Span, Stamped};
 pub use run::{Copies, Page, Pin, Run};

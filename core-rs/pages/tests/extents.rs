@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use omniflow_pages::{
-    ExtentError, ExtentId, ExtentLayout, Extents, Moment, OwnerId, PageAllocator, PageId,
-    PrivateGenerations, Returned,
+    Claim, ExtentError, ExtentId, ExtentLayout, Extents, Moment, OwnerId, PageAllocator, PageId,
+    PrivateGenerations, Reading, Returned,
 };
 
 const LAYOUT: ExtentLayout = ExtentLayout {
@@ -202,6 +202,55 @@ fn the_last_one_to_die_leaves_nothing_behind() {
         "a life ends once"
     );
     assert_eq!(book.grant(B), Err(ExtentError::UnknownOwner { owner: B }));
+}
+
+#[test]
+fn a_new_book_is_made_of_what_all_who_live_claim() {
+    let claim = |owner, extents: &[u32]| Claim {
+        owner,
+        extents: extents.iter().copied().map(ExtentId).collect(),
+        withheld: Vec::new(),
+        reads: Vec::new(),
+    };
+    let reading = |owner, page| Reading {
+        owner,
+        pages: Box::from([PageId(page)]),
+        until: Moment(9),
+    };
+    let mut first = claim(B, &[1]);
+    first.withheld = vec![PageId(18), PageId(19)];
+    let mut second = claim(C, &[]);
+    second.reads = vec![reading(A, 18), reading(B, 20), reading(A, 3)];
+    let restored = Extents::restore(LAYOUT, &[first.clone(), second]).unwrap();
+    let page = PageId(19);
+    assert_eq!(restored.returned, [Returned { owner: B, page }]);
+    let kept: Vec<bool> = restored.leases[1].iter().map(Option::is_some).collect();
+    assert_eq!(
+        kept,
+        [true, false, true],
+        "the living keep their leases themselves"
+    );
+    let mut book = restored.book;
+    assert_eq!(book.counters().free, 2);
+    assert_eq!(
+        book.expire(Moment(9)),
+        [Returned {
+            owner: B,
+            page: PageId(18)
+        }]
+    );
+    assert_eq!(book.counters().withheld, 0);
+    book.check().unwrap();
+    let refused = Extents::restore(LAYOUT, &[first, claim(C, &[1])])
+        .map(|_| ())
+        .unwrap_err();
+    assert_eq!(
+        refused,
+        ExtentError::NotClaimable {
+            extent: ExtentId(1),
+            owner: C
+        }
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `PageAllocator`: the crate `omniflow_pages` for Python.
 //!
-//! What takes microseconds keeps the GIL: a thread that gives it up for so little may wait a whole switch interval (5 ms)
-//! to get it back from one that computes. Nobody who holds one of these locks waits for the GIL.
+//! The allocator's own lock is held for one operation of microseconds, and never by a thread that waits for the GIL: so
+//! these calls keep the GIL (see `locks`).
 
 use std::collections::BTreeMap;
 

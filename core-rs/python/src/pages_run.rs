@@ -10,6 +10,7 @@ use pyo3::types::PyBytes;
 
 use crate::buffers;
 use crate::errors;
+use crate::locks;
 
 /// Pages held for one user, in order.
 #[pyclass(module = "omniflow_core._native", frozen)]
@@ -27,20 +28,13 @@ impl From<Run> for PageRun {
 }
 
 impl PageRun {
-    /// Works on the run with the GIL released.
+    /// Works on the run, for microseconds.
     pub(crate) fn with<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&mut Run) -> T + Send,
     ) -> PyResult<T> {
-        py.detach(|| self.quickly(work))
-    }
-
-    /// Works on the run for microseconds: a caller that has the GIL keeps it.
-    fn quickly<T>(&self, work: impl FnOnce(&mut Run) -> T) -> PyResult<T> {
-        let mut run = self.run.lock();
-        run.as_mut()
-            .map(work)
+        locks::briefly(py, &self.run, |run| run.as_mut().map(work))
             .ok_or_else(|| errors::released("PageRun"))
     }
 }
@@ -56,7 +50,8 @@ impl PageRun {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let ids = slf.get().quickly(|run| Box::from(run.pages()))?;
+        let py = slf.py();
+        let ids = slf.get().with(py, |run| Box::from(run.pages()))?;
         // SAFETY: Python passes a view to fill, and releases it through `__releasebuffer__` below.
         unsafe { buffers::export_ids(slf.into_any(), view, flags, ids) }
     }
@@ -71,9 +66,9 @@ impl PageRun {
     }
 
     #[pyo3(signature = (kind, error, trace, /))]
-    fn __exit__(&self, kind: Py<PyAny>, error: Py<PyAny>, trace: Py<PyAny>) {
+    fn __exit__(&self, py: Python<'_>, kind: Py<PyAny>, error: Py<PyAny>, trace: Py<PyAny>) {
         let _ = (kind, error, trace);
-        self.release();
+        self.release(py);
     }
 
     #[getter]
@@ -82,17 +77,17 @@ impl PageRun {
     }
 
     #[getter]
-    fn tenant(&self) -> PyResult<String> {
-        self.quickly(|run| run.tenant().to_owned())
+    fn tenant(&self, py: Python<'_>) -> PyResult<String> {
+        self.with(py, |run| run.tenant().to_owned())
     }
 
-    fn charge_to(&self, tenant: &str) -> PyResult<()> {
-        self.quickly(|run| run.charge_to(tenant))
+    fn charge_to(&self, py: Python<'_>, tenant: &str) -> PyResult<()> {
+        self.with(py, |run| run.charge_to(tenant))
     }
 
     #[getter]
     fn generations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let stamped = self.quickly(|run| run.stamped())?;
+        let stamped = self.with(py, |run| run.stamped())?;
         let words: Vec<u8> = stamped
             .iter()
             .flat_map(|stamped| stamped.generation.0.to_ne_bytes())
@@ -100,47 +95,47 @@ impl PageRun {
         Ok(PyBytes::new(py, &words))
     }
 
-    fn spans(&self) -> PyResult<Vec<(u32, u32)>> {
-        let spans = self.quickly(|run| run.spans())?;
+    fn spans(&self, py: Python<'_>) -> PyResult<Vec<(u32, u32)>> {
+        let spans = self.with(py, |run| run.spans())?;
         Ok(spans
             .into_iter()
             .map(|span| (span.first.0, span.pages))
             .collect())
     }
 
-    fn extend(&self, pages: usize) -> PyResult<()> {
-        self.quickly(|run| run.extend(pages))?
+    fn extend(&self, py: Python<'_>, pages: usize) -> PyResult<()> {
+        self.with(py, |run| run.extend(pages))?
             .map_err(errors::pages)
     }
 
-    fn truncate(&self, pages: usize) -> PyResult<()> {
-        self.quickly(|run| run.truncate(pages))
+    fn truncate(&self, py: Python<'_>, pages: usize) -> PyResult<()> {
+        self.with(py, |run| run.truncate(pages))
     }
 
     #[pyo3(signature = (pages = None))]
-    fn share(&self, pages: Option<usize>) -> PyResult<PageRun> {
-        self.quickly(|run| run.share(pages.unwrap_or(usize::MAX)))
+    fn share(&self, py: Python<'_>, pages: Option<usize>) -> PyResult<PageRun> {
+        self.with(py, |run| run.share(pages.unwrap_or(usize::MAX)))
             .map(PageRun::from)
     }
 
-    fn write(&self, start: usize, stop: usize) -> PyResult<PageCopies> {
+    fn write(&self, py: Python<'_>, start: usize, stop: usize) -> PyResult<PageCopies> {
         let copies = self
-            .quickly(|run| run.write(start..stop))?
+            .with(py, |run| run.write(start..stop))?
             .map_err(errors::pages)?;
         Ok(PageCopies {
             copies: Mutex::new(Some(copies)),
         })
     }
 
-    fn pin(&self) -> PyResult<PagePin> {
-        let pin = self.quickly(|run| run.pin())?;
+    fn pin(&self, py: Python<'_>) -> PyResult<PagePin> {
+        let pin = self.with(py, |run| run.pin())?;
         Ok(PagePin {
             pin: Mutex::new(Some(pin)),
         })
     }
 
-    fn lease(&self, holder: u64, until: u64) -> PyResult<u64> {
-        let lease = self.quickly(|run| {
+    fn lease(&self, py: Python<'_>, holder: u64, until: u64) -> PyResult<u64> {
+        let lease = self.with(py, |run| {
             let stamped = run.stamped();
             run.allocator()
                 .lease(&stamped, OwnerId(holder), Moment(until))
@@ -148,8 +143,8 @@ impl PageRun {
         lease.map(|lease| lease.0).map_err(errors::pages)
     }
 
-    fn release(&self) {
-        drop(self.run.lock().take());
+    fn release(&self, py: Python<'_>) {
+        locks::briefly(py, &self.run, |run| drop(run.take()));
     }
 
     fn __repr__(&self) -> String {

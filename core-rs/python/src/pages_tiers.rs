@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 
 use crate::errors::{self, InvalidArgument};
+use crate::locks;
 use crate::pages::PageAllocator;
 use crate::pages_run::PageRun;
 
@@ -64,8 +65,7 @@ impl PageTiers {
     ) -> PyResult<Vec<u64>> {
         let worth = Worth::new(recompute_us, bytes, chance).map_err(errors::tiers)?;
         let pages = run.with(py, |run| run.hold(start..stop))?;
-        let inserted = py.detach(|| {
-            let mut tiers = self.tiers.lock();
+        let inserted = locks::briefly(py, &self.tiers, |tiers| {
             let mut parent = parent.map(EntryId);
             let mut entries = Vec::with_capacity(pages.len());
             for page in pages {
@@ -93,8 +93,7 @@ impl PageTiers {
     #[pyo3(signature = (entries, tenant = ""))]
     fn acquire(&self, py: Python<'_>, entries: Vec<u64>, tenant: &str) -> PyResult<Acquired> {
         let entries: Vec<EntryId> = entries.into_iter().map(EntryId).collect();
-        let acquired = py
-            .detach(|| self.tiers.lock().acquire(tenant, &entries))
+        let acquired = locks::briefly(py, &self.tiers, |tiers| tiers.acquire(tenant, &entries))
             .map_err(errors::tiers)?;
         let CoreAcquired {
             run,
@@ -110,8 +109,7 @@ impl PageTiers {
 
     fn make_room(&self, py: Python<'_>, tier: &str, pages: usize) -> PyResult<Room> {
         let tier = parse(tier)?;
-        let room = py
-            .detach(|| self.tiers.lock().make_room(tier, pages))
+        let room = locks::briefly(py, &self.tiers, |tiers| tiers.make_room(tier, pages))
             .map_err(errors::tiers)?;
         let CoreRoom {
             free,

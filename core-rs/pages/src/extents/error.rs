@@ -52,6 +52,16 @@ pub enum ExtentError {
         /// Who asked.
         owner: OwnerId,
     },
+    /// An extent that is somebody else's by another claim, or that the pool does not have.
+    #[error(
+        "owner {owner} claims extent {extent}, which another claim has or which is not in the pool: one of them is no longer alive, or maps another pool"
+    )]
+    NotClaimable {
+        /// The extent.
+        extent: ExtentId,
+        /// Who claims it.
+        owner: OwnerId,
+    },
     /// A report that nobody waits for.
     #[error(
         "nobody waits for owner {reader} to say what it reads of dead owner {dead}: a report counts once, when asked for"

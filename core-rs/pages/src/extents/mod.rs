@@ -2,11 +2,13 @@
 
 mod error;
 mod readers;
+mod restore;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 pub use error::ExtentError;
+pub use restore::{Claim, Reading, Restored};
 
 use crate::error::Corrupt;
 use crate::extents::readers::Readers;

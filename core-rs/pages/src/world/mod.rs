@@ -13,7 +13,7 @@ use std::sync::Arc;
 use process::{Process, Read};
 
 use crate::{
-    ExtentId, ExtentLayout, Extents, Moment, OwnerId, PageId, PrivateGenerations, Returned,
+    Claim, ExtentId, ExtentLayout, Extents, Moment, OwnerId, PageId, PrivateGenerations, Returned,
 };
 
 const LAYOUT: ExtentLayout = ExtentLayout {
@@ -79,6 +79,7 @@ impl World {
             let process = self.processes.get_mut(&owner).unwrap();
             process.allocator.adopt(grant.adoptable()).unwrap();
             process.extents.insert(grant.extent);
+            process.withheld.extend(grant.withheld);
         }
     }
 
@@ -90,6 +91,8 @@ impl World {
         };
         if let Some(extent) = process.extents.iter().find(retired).copied() {
             process.extents.remove(&extent);
+            let pages = LAYOUT.pages_of(extent);
+            process.withheld.retain(|page| !pages.contains(&page.0));
             self.book.give_back(owner, extent).unwrap();
         }
     }
@@ -184,7 +187,11 @@ impl World {
     fn adopt(&mut self, returned: Vec<Returned>) {
         for Returned { owner, page } in returned {
             self.must_be_unused([page].into_iter()).unwrap();
-            let process = &self.processes[&owner];
+            let process = self.processes.get_mut(&owner).unwrap();
+            assert!(
+                process.withheld.remove(&page),
+                "page {page} was not withheld"
+            );
             process.allocator.adopt([page]).unwrap();
         }
     }
@@ -200,6 +207,27 @@ impl World {
         self.asked
             .extend(death.ask.into_iter().map(|reader| (reader, owner)));
         self.adopt(death.returned);
+    }
+
+    /// The process that keeps the book dies; the next one hears of all who live what they have.
+    fn lose_book(&mut self) {
+        self.asked.clear();
+        let processes = self.processes.iter();
+        let claims: Vec<Claim> = processes
+            .map(|(&owner, process)| process.claim(owner))
+            .collect();
+        let restored = Extents::restore(LAYOUT, &claims).unwrap();
+        self.book = restored.book;
+        for (process, leases) in self.processes.values_mut().zip(restored.leases) {
+            for (read, lease) in process.reads.iter_mut().zip(leases) {
+                if let Some(lease) = lease {
+                    (read.lease, read.at_book) = (lease, true);
+                }
+            }
+        }
+        self.adopt(restored.returned);
+        let returned = self.book.expire(self.now);
+        self.adopt(returned);
     }
 
     /// The `which`-th of those asked says what it still reads.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::Broken;
 use crate::{
-    EntryId, ExtentId, LeaseId, Moment, Move, OwnerId, PageAllocator, PageId, Pin,
-    PrivateGenerations, Run, Stamped, TierPools, Tiers,
+    Claim, EntryId, ExtentId, LeaseId, Moment, Move, OwnerId, PageAllocator, PageId, Pin,
+    PrivateGenerations, Reading, Run, Stamped, TierPools, Tiers,
 };
 
 /// Pages of another process under a lease, and what was in them.
@@ -30,6 +30,8 @@ impl Read {
 pub(super) struct Process {
     pub(super) allocator: PageAllocator,
     pub(super) extents: BTreeSet<ExtentId>,
+    /// Pages of its extents that it has not adopted yet.
+    pub(super) withheld: BTreeSet<PageId>,
     pub(super) runs: Vec<Run>,
     pub(super) pins: Vec<Pin>,
     pub(super) reads: Vec<Read>,
@@ -51,6 +53,7 @@ impl Process {
         Self {
             allocator,
             extents: BTreeSet::new(),
+            withheld: BTreeSet::new(),
             runs: Vec::new(),
             pins: Vec::new(),
             reads: Vec::new(),
@@ -58,6 +61,21 @@ impl Process {
             entries: Vec::new(),
             moves: Vec::new(),
             slower,
+        }
+    }
+
+    /// What it says to a new book.
+    pub(super) fn claim(&self, owner: OwnerId) -> Claim {
+        let reads = self.reads.iter().map(|read| Reading {
+            owner: read.owner,
+            pages: read.pages(),
+            until: read.until,
+        });
+        Claim {
+            owner,
+            extents: self.extents.iter().copied().collect(),
+            withheld: self.withheld.iter().copied().collect(),
+            reads: reads.collect(),
         }
     }
 

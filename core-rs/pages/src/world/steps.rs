@@ -12,6 +12,7 @@ pub(super) enum Step {
     Grant(usize),
     GiveBack(usize),
     Crash(usize),
+    LoseBook,
     Report(usize),
     Tick(u64),
     /// Something that one process does to the `which`-th of its things, with `amount` of it.
@@ -74,6 +75,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         4 => which().prop_map(Step::Grant),
         2 => which().prop_map(Step::GiveBack),
         1 => which().prop_map(Step::Crash),
+        1 => Just(Step::LoseBook),
         3 => which().prop_map(Step::Report),
         2 => (1..20_u64).prop_map(Step::Tick),
         30 => (which(), what, which(), 0..12_usize).prop_map(|(who, what, which, amount)| Step::Do(who, what, which, amount)),
@@ -92,6 +94,7 @@ impl World {
             Step::Grant(who) => self.at(who, Self::grant),
             Step::GiveBack(who) => self.at(who, Self::give_back),
             Step::Crash(who) => self.at(who, Self::crash),
+            Step::LoseBook => self.lose_book(),
             Step::Report(which) => self.report(which),
             Step::Tick(by) => self.tick(by),
             Step::Renew(who, which, length) => {

@@ -309,6 +309,11 @@ class ClusterConfig(_Section):
             for key in ("standby_listen", "standby_journal"):
                 if getattr(self.scheduler, key) is not None:
                     raise ValueError(f"'scheduler.{key}' is for 'schedulers: 2'; add that, or remove it")
+            if self.scheduler.journal_listen is not None and self.etcd.embedded:
+                raise ValueError(
+                    "'scheduler.journal_listen' is for a second scheduler on another machine, which does not reach the "
+                    "embedded etcd; name yours in 'etcd.endpoints'"
+                )
             return self
         if self.scheduler.journal_listen is not None:
             raise ValueError(

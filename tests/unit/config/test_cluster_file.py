@@ -109,6 +109,26 @@ def test_count_makes_numbered_names(tmp_path: Path) -> None:
         ),
         (
             "cluster: small",
+            "cluster: small\nscheduler: {standby_journal: /disk-2}",
+            "'scheduler.standby_journal' is for 'schedulers: 2'; add that, or remove it",
+        ),
+        (
+            "cluster: small",
+            "cluster: small\nscheduler: {journal_listen: 'tcp:10.0.0.7:7072'}",
+            "does not reach the embedded etcd; name yours in 'etcd.endpoints'",
+        ),
+        (
+            "cluster: small",
+            "cluster: small\nschedulers: 2\nscheduler: {journal_listen: 'tcp:10.0.0.7:7072'}",
+            "'schedulers: 2' starts it on this one; remove one of the two",
+        ),
+        (
+            "cluster: small",
+            "cluster: small\nscheduler: {journal_listen: 'tcp:10.0.0.7:0'}",
+            "nobody would know the port; name one, e.g. tcp:0.0.0.0:7072",
+        ),
+        (
+            "cluster: small",
             "cluster: small\nschedulers: 2\nscheduler: {listen: '127.0.0.1:65535'}",
             "there is no port after 65535 for the second scheduler; set 'scheduler.standby_listen'",
         ),

@@ -21,6 +21,33 @@ def test_a_cluster_and_an_etcd_are_enough(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("more", "address"),
+    [
+        ("journal_listen: tcp:10.0.0.7:7072", "tcp:10.0.0.7:7072"),
+        ("journal_listen: tcp:0.0.0.0:7072\nadvertise: head.example.org:7070", "tcp:head.example.org:7072"),
+        ("journal_listen: unix:/run/journal.sock", "unix:/run/journal.sock"),
+        ("", ""),
+    ],
+)
+def test_a_standby_dials_what_it_can_dial(tmp_path: Path, more: str, address: str) -> None:
+    base = "cluster: c\netcd: ['127.0.0.1:2379']\njournal: /var/journal\n"
+    assert load_settings(write(tmp_path, base + more)).journal_address == address
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ("journal_listen: tcp:10.0.0.7:7072", "there is none; set 'journal'"),
+        ("journal: /j\njournal_listen: tcp:0.0.0.0:7072", "add 'advertise'"),
+        ("journal: /j\njournal_listen: tcp:10.0.0.7:0", "name one"),
+    ],
+)
+def test_a_journal_that_cannot_be_followed_is_refused(tmp_path: Path, more: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        load_settings(write(tmp_path, f"cluster: c\netcd: ['127.0.0.1:2379']\n{more}\n"))
+
+
+@pytest.mark.parametrize(
     ("line", "named"),
     [
         ("quene_limit: 3", "queue_limit"),

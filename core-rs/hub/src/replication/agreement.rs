@@ -107,6 +107,11 @@ impl Agreement {
         self.standing
     }
 
+    /// Whether the set has the leader's journal alone, so that a standby may drop what it has.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.standing == Standing::Out
+    }
+
     /// Whether a standby's link is there.
     pub(crate) fn is_followed(&self) -> bool {
         self.session.is_some()
@@ -165,7 +170,7 @@ impl Agreement {
         });
         if self.is_of_the_set() {
             self.acked = has;
-            // Its machine died and forgot what it had said. It must not lead.
+            // Its machine died and forgot what it had said, or it has to begin anew. It must not lead.
             if has < self.told {
                 self.remove();
             }

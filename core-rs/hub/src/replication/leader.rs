@@ -7,12 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use omniflow_link::{Endpoint, LinkConfig, LinkError, LinkReader, LinkSender, Listener, Tls};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{interval, timeout};
+use tokio::time::{interval, sleep, timeout};
 
 use super::ReplicationConfig;
 use super::messages::{self, ACK, Ack, BEGIN, Begin, FOLLOW, Follow, PROTOCOL, RECORDS, SNAPSHOT};
 use crate::config::HubConfig;
 use crate::error::HubError;
+use crate::journal::catch_up::Snapshot;
 use crate::journal::tap::{Feed, Tap};
 use crate::journal::{Extent, Run, catch_up};
 use crate::shared::Shared;
@@ -21,6 +22,8 @@ use crate::shared::Shared;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of files that may be under way to a standby.
 const WINDOW: u64 = 16 << 20;
+/// While etcd is asked to take a standby out of the set.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// So few records are read from files with those that are made meanwhile kept in memory.
 const FEW: u64 = 10_000;
 /// Readings of what was made during the last one.
@@ -108,24 +111,25 @@ async fn session(shared: Arc<Shared>, source: Source, sender: LinkSender, mut re
     let Ok(Ok(follow)) = timeout(PATIENCE, greeting(&mut reader)).await else {
         return;
     };
-    let opened = open(&shared, &source, &sender, &follow);
-    let (number, keep) = match opened {
-        Ok(opened) => opened,
-        Err(refusal) => {
-            let begin = Begin {
-                refusal,
-                ..Begin::default()
-            };
-            if sender.send(messages::message(BEGIN, &begin)).is_ok() {
-                sender.close();
-                let _ = timeout(PATIENCE, sender.ended()).await;
-            }
-            return;
-        }
+    let plan = match plan(&shared, &source, &follow).await {
+        Ok(plan) => plan,
+        Err(refusal) => return refuse(&sender, refusal).await,
+    };
+    let opened = shared.turn(|state, now| {
+        let has = if plan.snapshot.is_some() {
+            0
+        } else {
+            plan.keep
+        };
+        state.standby_follows(&follow.name, &follow.journal, has, sender.clone(), now)
+    });
+    let Some(number) = opened else {
+        let busy = "another scheduler follows already: a cluster has one standby";
+        return refuse(&sender, busy.to_owned()).await;
     };
     let (told, acked) = watch::channel(0);
     let feeding = async {
-        let fed = feed(&shared, &source, number, keep, &sender, acked).await;
+        let fed = feed(&shared, &source, number, plan, &sender, acked).await;
         if fed.is_some() {
             // The journal's thread goes on with it.
             std::future::pending::<()>().await;
@@ -138,6 +142,17 @@ async fn session(shared: Arc<Shared>, source: Source, sender: LinkSender, mut re
     source.tap.close(number);
     shared.turn(|state, now| state.standby_gone(number, left, now));
     drop(guard);
+}
+
+async fn refuse(sender: &LinkSender, refusal: String) {
+    let begin = Begin {
+        refusal,
+        ..Begin::default()
+    };
+    if sender.send(messages::message(BEGIN, &begin)).is_ok() {
+        sender.close();
+        let _ = timeout(PATIENCE, sender.ended()).await;
+    }
 }
 
 async fn greeting(reader: &mut LinkReader) -> Result<Follow, String> {
@@ -154,13 +169,16 @@ async fn greeting(reader: &mut LinkReader) -> Result<Follow, String> {
     messages::parse("Follow", first.body)
 }
 
-/// The session's number, and the last record that the standby may keep.
-fn open(
-    shared: &Shared,
-    source: &Source,
-    sender: &LinkSender,
-    follow: &Follow,
-) -> Result<(u64, u64), String> {
+/// How a standby goes on from what it has.
+struct Plan {
+    /// The last record that it may keep, where no snapshot comes.
+    keep: u64,
+    snapshot: Option<Snapshot>,
+    /// It drops something.
+    loses: bool,
+}
+
+async fn plan(shared: &Shared, source: &Source, follow: &Follow) -> Result<Plan, String> {
     let config = &shared.config;
     if follow.protocol != PROTOCOL {
         return Err(format!(
@@ -185,14 +203,20 @@ fn open(
         last: follow.last,
         runs: follow.runs.iter().cloned().map(Run::from).collect(),
     };
-    shared.turn(|state, now| {
+    let keep = {
+        let state = shared.state.lock();
         let replication = state.replication.as_ref();
         let common = replication.map(|known| known.common(source.tap.taken(), &theirs));
-        let keep = common.unwrap_or_default();
-        let session =
-            state.standby_follows(&follow.name, &follow.journal, keep, sender.clone(), now);
-        let busy = || "another scheduler follows already: a cluster has one standby".to_owned();
-        session.map(|number| (number, keep)).ok_or_else(busy)
+        common.unwrap_or_default()
+    };
+    let folder = source.folder.clone();
+    let snapshot = tokio::task::spawn_blocking(move || catch_up::snapshot(&folder, keep));
+    let snapshot = snapshot.await.map_err(|error| error.to_string())?;
+    let snapshot = snapshot.map_err(|error| error.to_string())?;
+    Ok(Plan {
+        keep,
+        loses: snapshot.is_some() || keep < follow.last,
+        snapshot,
     })
 }
 
@@ -229,13 +253,19 @@ async fn feed(
     shared: &Shared,
     source: &Source,
     session: u64,
-    keep: u64,
+    plan: Plan,
     sender: &LinkSender,
     acked: watch::Receiver<u64>,
 ) -> Option<()> {
-    let folder = source.folder.clone();
-    let snapshot = tokio::task::spawn_blocking(move || catch_up::snapshot(&folder, keep));
-    let snapshot = snapshot.await.ok()?.ok()?;
+    let Plan {
+        keep,
+        snapshot,
+        loses,
+    } = plan;
+    // As long as etcd may say that it has everything, it must not drop anything: the leader could die meanwhile.
+    while loses && !shared.state.lock().standby_may_begin_anew() {
+        sleep(LOOK_EVERY).await;
+    }
     let (last, bytes) = snapshot
         .as_ref()
         .map_or((0, 0), |snapshot| (snapshot.last, snapshot.bytes));

@@ -94,6 +94,12 @@ impl State {
         Some(number)
     }
 
+    /// Whether a standby may drop what it has: it must not lead with less.
+    pub(crate) fn standby_may_begin_anew(&self) -> bool {
+        let replication = self.replication.as_ref();
+        replication.is_none_or(|replication| replication.agreement.is_alone())
+    }
+
     /// Records come to it as they are made.
     pub(crate) fn standby_lives(&mut self, session: u64, after: u64, now: Micros) {
         self.with_agreement(now, |agreement| agreement.live(session, after, now.0));

@@ -6,7 +6,7 @@ mod world;
 
 use proptest::prelude::*;
 
-use super::agreement::Standing;
+use super::agreement::{Agreement, Marked, Standing};
 use parts::Op;
 use world::World;
 
@@ -116,6 +116,28 @@ fn rule_17_a_standby_that_leaves_is_marked_at_once_and_one_that_is_silent_after_
     world.step(&Op::Mark(0));
     assert_eq!(world.leading().0.standing(), Standing::Out);
     assert_eq!(world.leading().0.told(), world.leading().1);
+}
+
+#[test]
+fn rule_17_a_standby_that_has_to_begin_anew_is_out_of_the_set_before_it_drops_anything() {
+    let mut agreement = Agreement::new(world::LIMIT);
+    agreement.wrote(5, 1);
+    assert!(agreement.follows(1, "b", 5, 1));
+    agreement.live(1, 5, 1);
+    let admit = agreement.take_mark().unwrap();
+    agreement.marked(admit.ticket, Marked::Done, 2);
+    assert_eq!(agreement.standing(), Standing::In);
+    agreement.gone(1, false, 3);
+    // What it lacks is in a snapshot by now.
+    assert!(agreement.follows(2, "b", 0, 4));
+    assert!(!agreement.is_alone());
+    let remove = agreement.take_mark().unwrap();
+    assert_eq!(remove.standby, None);
+    agreement.marked(remove.ticket, Marked::Unknown, 5);
+    assert!(!agreement.is_alone());
+    let remove = agreement.take_mark().unwrap();
+    agreement.marked(remove.ticket, Marked::Done, 6);
+    assert!(agreement.is_alone());
 }
 
 #[test]

@@ -134,8 +134,8 @@ impl World {
                     leads.agreement.wrote(log.len() as u64, self.now);
                 }
             }
-            Op::ToFollower => self.to_follower(),
-            Op::ToLeader => self.to_leader(),
+            Op::ToFollower => self.follower_hears(),
+            Op::ToLeader => self.leader_hears(),
             Op::Connect => self.connect(),
             Op::Cut => self.cut(false),
             Op::Leave => self.cut(true),
@@ -255,7 +255,7 @@ impl World {
         });
     }
 
-    fn to_follower(&mut self) {
+    fn follower_hears(&mut self) {
         let Some(link) = &mut self.link else { return };
         let follower = 1 - link.leader;
         let log = &mut self.nodes[follower].log;
@@ -272,7 +272,7 @@ impl World {
         }
     }
 
-    fn to_leader(&mut self) {
+    fn leader_hears(&mut self) {
         let Some(link) = &mut self.link else { return };
         let (number, leader) = (link.number, link.leader);
         if let Some(last) = link.acks.pop_front() {

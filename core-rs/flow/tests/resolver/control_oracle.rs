@@ -97,4 +97,25 @@ proptest! {
         cluster.run();
         judge(&cluster, &woven, seed);
     }
+
+    /// The same in the middle of loops: what begins again from their first rounds, or from the job's inputs, says the same.
+    #[test]
+    fn rule_12_workers_that_are_lost_in_the_middle_of_a_loop_change_nothing(
+        tape in tape(), seed in any::<u64>(), places in 3usize..5, losses in 1usize..4,
+    ) {
+        let woven = weave(&tape, false);
+        prop_assume!(woven.spec.scopes.iter().any(|scope| scope.is_loop));
+        let mut cluster = start(&woven, places, seed);
+        for _ in 0..losses {
+            for _ in 0..cluster.choose(80) {
+                cluster.step();
+            }
+            if cluster.seen.failed.is_none() {
+                let lost = 1 + cluster.choose(places - 1);
+                cluster.lose(lost);
+            }
+        }
+        cluster.run();
+        judge(&cluster, &woven, seed);
+    }
 }

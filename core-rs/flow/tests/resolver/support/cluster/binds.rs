@@ -1,7 +1,8 @@
 //! Where nodes run, and what becomes of a worker that is lost.
 
 use omniflow_flow::{
-    Delivered, Destination, EdgeId, Home, Key, NodeId, Origin, PortIx, Reader, Resolver, ScopeId,
+    Delivered, Destination, EdgeId, Home, Key, NodeId, NodeKind, Origin, PortIx, Reader, Resolver,
+    ScopeId,
 };
 
 use super::{At, Cluster, Event};
@@ -81,12 +82,92 @@ impl Cluster {
             let needed: Vec<At> = needed.filter(|at| !again.contains(at)).cloned().collect();
             again.extend(needed);
         }
+        self.add_rounds(&mut again);
+        if self.must_start_over(&again) {
+            return self.start_over();
+        }
+        for (node, key) in again.iter().filter(|at| !lost.contains(at)) {
+            // It lives, and is taken from where it is.
+            let (place, _) = self.bound[&(*node, key.clone())];
+            self.forget_sent(*node, key);
+            self.places[place].unhost(*node, key);
+        }
         for (node, key) in again {
             self.gone.remove(&(node, key.clone()));
             self.unfinished.insert((node, key.clone()));
             let (_, epoch) = self.bound[&(node, key.clone())];
             self.restart(node, &key, epoch + 1);
         }
+    }
+
+    /// A loop that starts again begins with its first round, of which the others have let go: they start again, too.
+    fn add_rounds(&self, again: &mut Vec<At>) {
+        let mut known = 0;
+        while let Some((node, key)) = again.get(known).cloned() {
+            known += 1;
+            for scope in self.loops_beside(node) {
+                let inside = self.bound.keys();
+                let inside = inside
+                    .filter(|(other, bind)| self.is_within(*other, scope) && bind.extends(&key));
+                let inside: Vec<At> = inside.filter(|at| !again.contains(at)).cloned().collect();
+                again.extend(inside);
+            }
+        }
+    }
+
+    /// Whether something starts again that would need what is gone: the rounds of a loop that is over, or a scope in a loop
+    /// of which a round is over.
+    fn must_start_over(&self, again: &[At]) -> bool {
+        let turned = self.seen.left.iter().any(|(scope, ..)| {
+            let parent = self.graph.spec().scopes[scope.index() - 1].parent;
+            self.is_in_loop(parent)
+        });
+        let over = again.iter().any(|(node, key)| {
+            self.loops_beside(*node).any(|scope| {
+                let mut left = self.seen.left.iter();
+                left.any(|(of, at, _)| *of == scope && (at.extends(key) || key.extends(at)))
+            })
+        });
+        !again.is_empty() && (turned || over)
+    }
+
+    /// Loops that run at the side of a node.
+    fn loops_beside(&self, node: NodeId) -> impl Iterator<Item = ScopeId> {
+        let side = self.graph.companions(node).iter();
+        let kinds = side.map(|beside| &self.graph.node(*beside).unwrap().kind);
+        kinds.filter_map(|kind| match kind {
+            NodeKind::Loop { scope, .. } => Some(*scope),
+            _ => None,
+        })
+    }
+
+    fn is_within(&self, node: NodeId, outer: ScopeId) -> bool {
+        let mut scope = self.graph.node(node).unwrap().scope;
+        while scope != ScopeId::ROOT && scope != outer {
+            scope = self.graph.spec().scopes[scope.index() - 1].parent;
+        }
+        scope == outer
+    }
+
+    fn is_in_loop(&self, mut scope: ScopeId) -> bool {
+        while scope != ScopeId::ROOT {
+            let spec = &self.graph.spec().scopes[scope.index() - 1];
+            if spec.is_loop {
+                return true;
+            }
+            scope = spec.parent;
+        }
+        false
+    }
+
+    /// The job runs again from its inputs; nothing of its earlier run is heard any more.
+    fn start_over(&mut self) {
+        let mut fresh = Self::new(self.graph.clone(), self.places.len(), self.random);
+        fresh.wild = self.wild;
+        fresh.lost = true;
+        fresh.starts_over = self.starts_over + 1;
+        fresh.feed(&self.inputs);
+        *self = fresh;
     }
 
     /// Whether its scope has ended before it had begun again.
@@ -155,8 +236,7 @@ impl Cluster {
     fn restart(&mut self, node: NodeId, key: &Key, epoch: u32) {
         let graph = self.graph.clone();
         let bound = |at: &At| at.0 == node && graph.bind_key(node, &at.1) == *key;
-        self.seen.fired.retain(|at, _| !bound(at));
-        self.seen.closed.retain(|at| !bound(at));
+        self.seen.lose(bound);
         let again = graph.companions(node);
         let left_again = |(_, at, by): &(ScopeId, Key, NodeId)| {
             again.contains(by) && graph.bind_key(node, at).extends(key)

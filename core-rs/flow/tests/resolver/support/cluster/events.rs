@@ -198,8 +198,7 @@ impl Cluster {
                     let at = (node, key.clone());
                     let bind = self.graph.bind_key(node, key);
                     assert_eq!(epoch, self.bound[&(node, bind)].1);
-                    let before = self.seen.fired.insert(at.clone(), alternative);
-                    assert!(before.is_none(), "{at:?} fired twice");
+                    self.seen.fire(at.clone(), alternative);
                     self.pending.push(Event::Read(node, key.clone()));
                     self.ready.insert(at, VecDeque::from([effect]));
                 }

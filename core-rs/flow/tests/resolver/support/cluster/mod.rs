@@ -51,6 +51,9 @@ pub struct Cluster {
     pub wild: bool,
     /// Whether a worker was.
     pub lost: bool,
+    /// How often the job began again from its inputs.
+    pub starts_over: usize,
+    inputs: Vec<Carried>,
     pub largest: Footprint,
     pub most_facts: usize,
     pub seen: Seen,
@@ -75,6 +78,8 @@ impl Cluster {
             resuming: BTreeMap::new(),
             wild: true,
             lost: false,
+            starts_over: 0,
+            inputs: Vec::new(),
             largest: Footprint::default(),
             most_facts: 0,
             seen: Seen::default(),
@@ -89,6 +94,7 @@ impl Cluster {
     }
 
     pub fn feed(&mut self, inputs: &[Carried]) {
+        self.inputs = inputs.to_vec();
         let mut effects = Vec::new();
         let place = &mut self.places[0];
         for (port, carried) in (0..).map(PortIx).zip(inputs) {

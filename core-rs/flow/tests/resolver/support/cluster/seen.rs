@@ -12,6 +12,8 @@ use super::super::role::Carried;
 pub struct Seen {
     /// Which alternative each activation fired, at its last attempt.
     pub fired: BTreeMap<(NodeId, Key), usize>,
+    /// Of these, those whose attempts were lost or have moved: they may fire once more, unless the job ends before.
+    pub again: BTreeSet<(NodeId, Key)>,
     /// Runs closed without an activation.
     pub closed: BTreeSet<(NodeId, Key)>,
     /// What left the first output of nodes by which arrival order shows, in order.
@@ -24,6 +26,19 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// An activation fires.
+    pub fn fire(&mut self, at: (NodeId, Key), alternative: usize) {
+        let before = self.fired.insert(at.clone(), alternative);
+        let again = self.again.remove(&at);
+        assert!(before.is_none() || again, "{at:?} fired twice");
+    }
+
+    /// The attempts at these are no more.
+    pub fn lose(&mut self, lost: impl Fn(&(NodeId, Key)) -> bool) {
+        let fired = self.fired.keys().filter(|at| lost(at));
+        self.again.extend(fired.cloned());
+    }
+
     /// Whether a scope around here has ended: all nodes that it is left by are over.
     pub fn unneeded(&self, graph: &Graph, mut scope: ScopeId, key: &Key) -> bool {
         let spec = graph.spec();

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use omniflow_wire::v1;
+use parking_lot::MutexGuard;
 use prost::Message;
 
 use crate::activation::{Activation, InputKind};
+use crate::core::Core;
 use crate::error::NodeError;
 use crate::io::Shared;
 use crate::ready::ReadyQueue;
@@ -112,11 +114,34 @@ impl ActivationHandle {
         port: &str,
         frames: Vec<Bytes>,
     ) -> Result<usize, NodeError> {
+        self.emit_on(self.shared.core.lock(), more, port, frames)
+    }
+
+    /// The same, unless another thread is at work on the core: then the frames come back.
+    pub fn try_emit_before(
+        &self,
+        more: bool,
+        port: &str,
+        frames: Vec<Bytes>,
+    ) -> Result<Result<usize, NodeError>, Vec<Bytes>> {
+        match self.shared.core.try_lock() {
+            Some(core) => Ok(self.emit_on(core, more, port, frames)),
+            None => Err(frames),
+        }
+    }
+
+    fn emit_on(
+        &self,
+        core: MutexGuard<'_, Core>,
+        more: bool,
+        port: &str,
+        frames: Vec<Bytes>,
+    ) -> Result<usize, NodeError> {
         self.activation.check()?;
         for frame in &frames {
             self.check_length(port, frame)?;
         }
-        self.shared.act_before(more, |core, now, out| {
+        self.shared.act_on(core, more, |core, now, out| {
             core.emit(&self.activation, port, frames, now, out)
         })
     }

@@ -16,6 +16,10 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::{errors, tls};
 
+/// So little is sent without letting go of the GIL, if nobody has to be waited for: it takes a few microseconds, and with
+/// many threads at work, getting the GIL back takes far longer.
+const AT_ONCE_BYTES: usize = 64 << 10;
+
 /// Adds the classes to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Node>()?;
@@ -245,11 +249,19 @@ impl Activation {
         frames: Vec<PyBackedBytes>,
         more: bool,
     ) -> PyResult<usize> {
-        py.detach(|| {
+        let copied = |frames: &[PyBackedBytes]| {
             let frames = frames.iter().map(|frame| Bytes::copy_from_slice(frame));
-            self.0.emit_before(more, port, frames.collect())
-        })
-        .map_err(errors::node)
+            frames.collect::<Vec<Bytes>>()
+        };
+        let bytes: usize = frames.iter().map(|frame| frame.len()).sum();
+        let taken = match bytes <= AT_ONCE_BYTES {
+            true => match self.0.try_emit_before(more, port, copied(&frames)) {
+                Ok(taken) => taken,
+                Err(frames) => py.detach(|| self.0.emit_before(more, port, frames)),
+            },
+            false => py.detach(|| self.0.emit_before(more, port, copied(&frames))),
+        };
+        taken.map_err(errors::node)
     }
 
     fn wait_for_room(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use omniflow_link::{Endpoint, LinkError, LinkSender, Message};
 use omniflow_wire::{LinkMessage, v1};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustc_hash::{FxHashMap, FxHasher};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
@@ -86,9 +86,18 @@ impl Shared {
         more: bool,
         step: impl FnOnce(&mut Core, Instant, &mut Outputs) -> T,
     ) -> T {
+        self.act_on(self.core.lock(), more, step)
+    }
+
+    /// The same for a caller that holds the core.
+    pub(crate) fn act_on<T>(
+        &self,
+        mut core: MutexGuard<'_, Core>,
+        more: bool,
+        step: impl FnOnce(&mut Core, Instant, &mut Outputs) -> T,
+    ) -> T {
         let mut out = Outputs::default();
         let now = Instant::now();
-        let mut core = self.core.lock();
         let result = step(&mut core, now, &mut out);
         // A result and the report of the activation that made it are one message, not two wake-ups of the scheduler.
         if out.gives_results() && core.has_reports() && !self.scheduler_is_cut_off() {

@@ -97,3 +97,10 @@ def spoken(text: Text) -> Stream[Text]:
 @flow
 def guessed(text: Text) -> Stream[Text]:
     return third.guess(text, pause=2)
+
+
+@flow
+def improvised(text: Text) -> tuple[Stream[Text], Stream[Text]]:
+    """Stops after three words, which the client hears, and hears relayed."""
+    words = second.improvise(text, pause=3)
+    return words, first.relay(words)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 from pydantic import BaseModel
 
 from omniflow.errors import Cancelled
-from omniflow.roles import Role, RoleContext, current, method
+from omniflow.roles import Role, RoleContext, current, method, with_state
 from omniflow.types import Image, Stream, Text
 
 # How often a role that waits looks whether its job is over: "within one step".
@@ -158,6 +158,15 @@ class Puppet(Role):
     def guess(self, text: Text, *, pause: int = -1) -> Stream[Text]:
         """Like `words`, but each attempt says something else, which it should not."""
         return self._spoken([f"{word}-{current().epoch}" for word in text.split()], pause)
+
+    @method(deterministic=False, resumable=True)
+    def improvise(self, text: Text, *, pause: int = -1) -> Stream[Text]:
+        """Like `guess`, which is no harm here: a new attempt says only what nobody has heard."""
+        words = [with_state(f"{word}-{current().epoch}", word.encode()) for word in text.split()]
+        heard = len(current().resumed)
+        assert current().resumed == tuple(word.encode() for word in text.split()[:heard])
+        current().features["resumed"] = heard
+        return self._spoken(words[heard:], pause)
 
     @method
     def relay(self, words: Stream[Text], *, pause: int = -1) -> Stream[Text]:

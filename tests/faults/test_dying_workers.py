@@ -112,6 +112,30 @@ async def test_results_that_reached_the_client_are_never_contradicted(
     await next_job_runs(client)
 
 
+async def test_rule_12_a_resumable_stream_goes_on_after_what_was_delivered_and_is_not_made_again(
+    client: Client, shared: PuppetCluster, stage: Stage
+) -> None:
+    job = await client.submit("improvised", {"text": TEXT})
+    heard: dict[str, list[str]] = {}
+    killed = ""
+    async for frame in job:
+        words = heard.setdefault(frame.port, [])
+        assert frame.seq == len(words)
+        words.append(frame.value)
+        if not killed and len(heard) == 2 and all(len(each) == 3 for each in heard.values()):
+            act = await stage.act()
+            killed = act.worker
+            shared.kill(killed)
+    said, relayed = heard.values()
+    assert said == relayed == [f"{word}-{1 if n < 3 else 2}" for n, word in enumerate(TEXT.split())]
+    assert [state for _, state in attempts(job, "second.improvise")] == ["LOST", "DONE"]
+    assert attempts(job, "second.improvise")[0][0] == killed
+    assert [state for _, state in attempts(job, "first.relay")] == ["DONE"]
+    assert job.report is not None
+    resumed = [each.features.get("resumed") for each in job.report.activations if each.node == "second.improvise"]
+    assert resumed == [None, 3.0]
+
+
 async def test_a_producer_that_is_gone_runs_again_for_a_consumer_that_needs_it(
     client: Client, shared: PuppetCluster, stage: Stage
 ) -> None:

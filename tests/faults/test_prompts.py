@@ -18,7 +18,10 @@ QUESTION = "Tell me a long story about a fox who lives in a forest."
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PuppetCluster]:
-    workers = [{"name": "llm", "roles": [{"class": "omniflow_workers.roles.llm:Llm"}]}]
+    workers = [
+        {"name": "llm", "roles": [{"class": "omniflow_workers.roles.llm:Llm"}]},
+        {"name": "speaker", "roles": [{"class": "tests.cluster_fixtures.asked_flow:Speaker"}]},
+    ]
     # A model is loaded anew within a job's time, on a machine that has other things to do as well.
     limits = {**LIMITS, "max_deadline_s": 100.0}
     folder = tmp_path_factory.mktemp("llm")
@@ -76,9 +79,52 @@ async def test_a_cancelled_answer_stops_and_others_in_the_batch_are_undisturbed(
     assert beginning + await text_of(job) == answer
 
 
+def work(job: Job) -> list[dict[str, float]]:
+    """Features of each attempt of the model."""
+    assert job.report is not None
+    return [dict(each.features) for each in job.report.activations if each.node == "llm.chat"]
+
+
 async def test_an_answer_goes_on_without_a_seam_after_its_model_was_killed(
     cluster: PuppetCluster, asker: Client, answer: str
 ) -> None:
     job, beginning = await begun(asker)
     cluster.kill("llm")
     assert beginning + await text_of(job) == answer
+
+
+async def interrupted(cluster: PuppetCluster, client: Client) -> tuple[Job, list[list[str]]]:
+    """A job whose model is killed when five pieces were written and spoken, and its two results."""
+    job = await client.submit("spoken_answer", {"question": QUESTION})
+    heard: dict[str, list[str]] = {}
+    killed = False
+    async for frame in job:
+        pieces = heard.setdefault(frame.port, [])
+        assert frame.seq == len(pieces)
+        pieces.append(frame.value)
+        if not killed and len(heard) == 2 and all(len(each) >= 5 for each in heard.values()):
+            cluster.kill("llm")
+            killed = True
+    return job, list(heard.values())
+
+
+async def test_rule_12_whoever_speaks_an_answer_goes_on_too_and_nothing_that_was_heard_is_generated_again(
+    cluster: PuppetCluster, asker: Client, answer: str
+) -> None:
+    job, results = await interrupted(cluster, asker)
+    if len(attempts(job, "llm.chat")) == 1:  # it had said everything before it died
+        job, results = await interrupted(cluster, asker)
+    written, spoken = results
+    assert written == spoken
+    assert "".join(written) == answer
+    assert len(attempts(job, "speaker.speak")) == 1
+    lost, resumed = attempts(job, "llm.chat")
+    assert lost == {}
+    assert resumed["resumed_tokens"] >= 5
+    assert resumed["generated_tokens"] + resumed["resumed_tokens"] == 48
+
+
+def attempts(job: Job, node: str) -> list[dict[str, float]]:
+    """Features of each attempt at a node."""
+    assert job.report is not None
+    return [dict(each.features) for each in job.report.activations if each.node == node]

@@ -62,7 +62,7 @@ pub struct ClusterIndex {
 impl Default for ClusterIndex {
     fn default() -> Self {
         Self {
-            tree: Tree::new(),
+            tree: Tree::with_room(0),
             seats: Arc::default(),
             holdings: Vec::new(),
         }

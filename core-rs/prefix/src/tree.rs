@@ -88,15 +88,19 @@ fn spread(tag: u32) -> u64 {
 pub(crate) struct Tree<P> {
     segments: Slab<Segment<P>>,
     table: HashTable<Place>,
+    /// The table keeps room for so many pages, however few there are.
+    room: usize,
     /// Keeps chosen keys from sharing their tags.
     seed: u64,
 }
 
 impl<P: Part> Tree<P> {
-    pub(crate) fn new() -> Self {
+    /// With room for so many pages before the table grows, which takes as long as entering as many.
+    pub(crate) fn with_room(pages: usize) -> Self {
         Self {
             segments: Slab::new(),
-            table: HashTable::new(),
+            table: HashTable::with_capacity(pages),
+            room: pages,
             seed: RandomState::new().hash_one(0),
         }
     }
@@ -316,9 +320,10 @@ impl<P: Part> Tree<P> {
         let pages = self.table.len();
         if pages == 0 {
             self.segments = Slab::new();
-            self.table = HashTable::new();
-        } else if self.table.capacity() > 64 && pages < self.table.capacity() / 4 {
-            self.table.shrink_to(pages * 2, |place| place.hash());
+        }
+        let room = self.room.max(pages * 2);
+        if room < self.table.capacity() / 2 {
+            self.table.shrink_to(room, |place| place.hash());
             self.segments.shrink_to_fit();
         }
     }

@@ -2,15 +2,21 @@
 //! modules beside this one; logic lives in the crates they wrap.
 
 mod buffers;
+mod cluster_index;
 mod errors;
 mod flow;
 mod hub;
 mod key_chain;
+mod locks;
 mod node;
+mod page_keys;
 mod pages;
+mod pages_run;
+mod pages_tiers;
 mod prefix;
 mod standby;
 mod tls;
+mod tokens;
 
 use pyo3::prelude::*;
 
@@ -18,6 +24,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    cluster_index::register(module)?;
     errors::register(module)?;
     flow::register(module)?;
     hub::register(module)?;

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use omniflow_pages::{Page, PageAllocator as Allocator, PageError, Run};
+use omniflow_pages::{Page, PageAllocator as Allocator, PageError, PageId, Run};
 use omniflow_prefix::{IndexError, Insertion as Inserted, PageKey, PrefixIndex as Index};
 use parking_lot::Mutex;
 use pyo3::ffi;
@@ -12,17 +12,19 @@ use pyo3::prelude::*;
 use crate::buffers;
 use crate::errors;
 use crate::key_chain::KeyChain;
+use crate::page_keys::{Keys, PageKeys};
 use crate::pages::{PageAllocator, PageRun};
 
 /// Adds the classes of this file to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<KeyChain>()?;
+    module.add_class::<PageKeys>()?;
     module.add_class::<Match>()?;
     module.add_class::<Insertion>()?;
     module.add_class::<PrefixIndex>()
 }
 
-/// Locked after a run or match and before an allocator, and never while waiting for the GIL.
+/// Locked after a run, chain or match and before an allocator, and never while waiting for the GIL.
 type SharedIndex = Arc<Mutex<Index<Page>>>;
 
 /// From page keys to pages of one allocator.
@@ -38,7 +40,8 @@ impl PrefixIndex {
     fn new(allocator: &PageAllocator) -> Self {
         Self {
             allocator: allocator.allocator.clone(),
-            index: SharedIndex::default(),
+            // It never holds more than the pool has.
+            index: Arc::new(Mutex::new(Index::with_room(allocator.allocator.total()))),
         }
     }
 
@@ -58,28 +61,27 @@ impl PrefixIndex {
         keys: &Bound<'_, PyAny>,
         max_pages: Option<usize>,
     ) -> PyResult<Match> {
-        let mut keys = buffers::keys(keys)?;
-        keys.truncate(max_pages.unwrap_or(usize::MAX));
-        let held = py
-            .detach(|| Held::find(&self.allocator, &self.index, &keys))
-            .map_err(errors::pages)?;
+        let held = Held::new(self, py, Keys::of(keys)?, max_pages);
         Ok(Match {
-            pages: held.run.len(),
+            pages: held.ids.len(),
             held: Mutex::new(Some(held)),
         })
     }
 
+    #[pyo3(signature = (keys, run, max_pages = None))]
     fn insert(
         &self,
         py: Python<'_>,
         keys: &Bound<'_, PyAny>,
         run: &PageRun,
+        max_pages: Option<usize>,
     ) -> PyResult<Insertion> {
-        let keys = buffers::keys(keys)?;
-        let inserted = run.with(py, |run| self.insert_run(&keys, run))?;
-        inserted
-            .map(|Inserted { present, added }| Insertion { present, added })
-            .map_err(PyErr::from)
+        let keys = Keys::of(keys)?;
+        let inserted = run.with(py, |run| {
+            let keys = keys.locked();
+            self.insert_run(keys.first(max_pages), run)
+        })?;
+        inserted.map(Insertion::from).map_err(PyErr::from)
     }
 
     fn evict(&self, py: Python<'_>, pages: usize) -> usize {
@@ -149,40 +151,48 @@ impl From<InsertError> for PyErr {
     }
 }
 
-/// Matched pages, shared, with a pin on the last one's entry, which keeps all before it too.
+/// Matched pages with a pin on the last one, which keeps them and all before it.
 struct Held {
-    run: Run,
+    allocator: Allocator,
     index: SharedIndex,
+    ids: Box<[PageId]>,
+    /// The key of the last of them.
     pinned: Option<PageKey>,
 }
 
 impl Held {
-    fn find(
-        allocator: &Allocator,
-        index: &SharedIndex,
-        keys: &[PageKey],
-    ) -> Result<Self, PageError> {
-        let mut locked = index.lock();
-        let run = allocator.run_of(locked.matched(keys))?;
-        let last = run
-            .len()
-            .checked_sub(1)
-            .and_then(|last| keys.get(last))
-            .copied();
-        // A key that was just found can be pinned.
-        let pinned = last.filter(|key| locked.pin(key).is_ok());
-        Ok(Self {
-            run,
-            index: index.clone(),
+    fn new(index: &PrefixIndex, py: Python<'_>, keys: Keys<'_>, max_pages: Option<usize>) -> Self {
+        let (ids, pinned) = keys.briefly(py, max_pages, &index.index, |index, keys| {
+            let pages = index.matched(keys);
+            let ids: Box<[PageId]> = pages.into_iter().map(Page::id).collect();
+            let last = ids.len().checked_sub(1).and_then(|last| keys.get(last));
+            // A key that was just found can be pinned.
+            let pinned = last.filter(|key| index.pin(key).is_ok());
+            (ids, pinned.copied())
+        });
+        Self {
+            allocator: index.allocator.clone(),
+            index: index.index.clone(),
+            ids,
             pinned,
-        })
+        }
+    }
+
+    fn run(&self) -> Result<Run, PageError> {
+        let Some(key) = &self.pinned else {
+            return self.allocator.allocate(0);
+        };
+        let index = self.index.lock();
+        // A pinned key is in the index until unpinned.
+        let pages = index.values_up_to(key).unwrap_or_default();
+        self.allocator.run_of(pages)
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         if let Some(key) = self.pinned {
-            // A pinned entry is in the index until unpinned.
+            // A pinned key is in the index until unpinned.
             let _ = self.index.lock().unpin(&key);
         }
     }
@@ -204,12 +214,7 @@ impl Match {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let ids = slf
-            .get()
-            .held
-            .lock()
-            .as_ref()
-            .map(|held| Box::from(held.run.pages()));
+        let ids = slf.get().held.lock().as_ref().map(|held| held.ids.clone());
         let ids = ids.ok_or_else(|| errors::released("Match"))?;
         // SAFETY: Python passes a view to fill, and releases it through `__releasebuffer__` below.
         unsafe { buffers::export_ids(slf.into_any(), view, flags, ids) }
@@ -225,25 +230,20 @@ impl Match {
     }
 
     #[pyo3(signature = (kind, error, trace, /))]
-    fn __exit__(&self, py: Python<'_>, kind: Py<PyAny>, error: Py<PyAny>, trace: Py<PyAny>) {
+    fn __exit__(&self, kind: Py<PyAny>, error: Py<PyAny>, trace: Py<PyAny>) {
         let _ = (kind, error, trace);
-        self.release(py);
+        self.release();
     }
 
     fn run(&self, py: Python<'_>) -> PyResult<PageRun> {
-        let shared = py.detach(|| {
-            self.held
-                .lock()
-                .as_ref()
-                .map(|held| held.run.share(usize::MAX))
-        });
-        shared
+        let run = py.detach(|| self.held.lock().as_ref().map(Held::run));
+        run.ok_or_else(|| errors::released("Match"))?
             .map(PageRun::from)
-            .ok_or_else(|| errors::released("Match"))
+            .map_err(errors::pages)
     }
 
-    fn release(&self, py: Python<'_>) {
-        py.detach(|| drop(self.held.lock().take()));
+    fn release(&self) {
+        drop(self.held.lock().take());
     }
 
     fn __repr__(&self) -> String {
@@ -251,11 +251,17 @@ impl Match {
     }
 }
 
-/// What `PrefixIndex.insert` did.
+/// What an insertion did.
 #[pyclass(module = "omniflow_core._native", frozen, get_all)]
 pub struct Insertion {
     present: usize,
     added: usize,
+}
+
+impl From<Inserted> for Insertion {
+    fn from(Inserted { present, added }: Inserted) -> Self {
+        Self { present, added }
+    }
 }
 
 #[pymethods]

@@ -1,4 +1,4 @@
-"""Page keys from Python: buffers in, bytes out."""
+"""Page keys from Python: token buffers in, keys that stay in Rust out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from omniflow_core._native import InvalidArgument, KeyChain, MediaCut
+from omniflow_core._native import InvalidArgument, KeyChain, MediaCut, PageKeys
 
 DIGEST = bytes(range(32))
 
@@ -36,14 +36,14 @@ def test_every_kind_of_token_buffer_gives_the_same_keys(tokens: NDArray[np.integ
     two = chain()
     assert sum(two.append(token) for token in range(9)) == 2
     assert one.keys == two.keys
-    assert (len(one), one.pages, one.page_tokens, len(one.keys)) == (9, 2, 4, 64)
+    assert (len(one), one.pages, one.page_tokens, len(one.keys)) == (9, 2, 4, 2)
 
 
 def test_keys_are_the_same_in_every_process_and_version() -> None:
     one = KeyChain(b"model", "layout", 4, b"tenant")
     one.extend(np.array([1, 2, 3, 4, 5], np.int32))
     one.add_media(bytes([7]) * 32, 3, placeholder=9)
-    first, second = one.keys[:32].hex(), one.keys[32:].hex()
+    first, second = bytes(one.keys[:1]).hex(), bytes(one.keys[1:]).hex()
     assert first == "447eb46528ff963cc570958379fc849ea67adc2c2baa86a4504a685f7e77fea4"
     assert second == "f67e07ddbc18a27465e8582242da81317004f52eab9577dc47ce0eb5bee3643f"
 
@@ -53,8 +53,8 @@ def test_the_tenants_salt_is_part_of_every_key() -> None:
     tokens = np.zeros(8, np.int32)
     one.extend(tokens)
     two.extend(tokens)
-    assert one.keys[:32] != two.keys[:32]
-    assert one.keys[32:] != two.keys[32:]
+    assert one.keys[:1] != two.keys[:1]
+    assert one.keys[1:] != two.keys[1:]
 
 
 def test_two_images_never_match_because_their_placeholders_do() -> None:
@@ -62,7 +62,7 @@ def test_two_images_never_match_because_their_placeholders_do() -> None:
     one.add_media(DIGEST, 8, placeholder=5)
     two.add_media(DIGEST[::-1], 8, placeholder=5)
     text.extend(np.full(8, 5, np.int32))
-    assert len({one.keys[:32], two.keys[:32], text.keys[:32]}) == 3
+    assert len({one.keys[:1], two.keys[:1], text.keys[:1]}) == 3
 
 
 def test_truncate_then_extend_gives_the_keys_of_the_new_sequence() -> None:
@@ -92,8 +92,8 @@ def test_a_fork_goes_its_own_way() -> None:
     two = one.fork()
     one.extend(np.array([1, 1], np.int32))
     two.extend(np.array([2, 2], np.int32))
-    assert one.keys[:32] == two.keys[:32]
-    assert one.keys[32:] != two.keys[32:]
+    assert one.keys[:1] == two.keys[:1]
+    assert one.keys[1:] != two.keys[1:]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,54 @@ def test_bad_tokens_are_named_and_add_nothing(tokens: NDArray[np.integer[Any]], 
 def test_bad_arguments_are_named() -> None:
     with pytest.raises(InvalidArgument, match="page_tokens is 0"):
         KeyChain("model", "layout", 0)
+    with pytest.raises(InvalidArgument, match="model must be bytes or str"):
+        KeyChain(3, "layout", 4)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="digest has 3 bytes"):
         chain().add_media(b"abc", 1)
     with pytest.raises(InvalidArgument, match="length is 0"):
         chain().add_media(DIGEST, 0)
+
+
+def test_page_keys_go_over_a_wire_and_back() -> None:
+    one = chain()
+    one.extend(np.arange(20, dtype=np.int32))
+    keys = one.keys
+    assert PageKeys(bytes(keys)) == keys
+    assert memoryview(keys).nbytes == 5 * 32
+    assert memoryview(keys).readonly
+    with pytest.raises(InvalidArgument, match="32 for each page"):
+        PageKeys(bytes(keys)[:-1])
+
+
+def test_page_keys_are_cut_like_a_sequence_and_compared_by_what_they_are() -> None:
+    one = chain()
+    one.extend(np.arange(20, dtype=np.int32))
+    keys = one.keys
+    assert (len(keys), len(keys[1:3]), len(keys[-2:]), len(keys[4:2]), len(keys[:99])) == (5, 2, 2, 0, 5)
+    assert bytes(keys[1:4][1:]) == bytes(keys)[64:128]
+    assert keys[:2] == one.keys[:2]
+    assert hash(keys[:2]) == hash(one.keys[:2])
+    assert keys[:2] != keys[1:3]
+    assert keys != bytes(keys)
+    with pytest.raises(InvalidArgument, match="step is 2"):
+        keys[::2]
+
+
+def test_keys_are_those_of_their_time() -> None:
+    one = chain()
+    one.extend(np.arange(8, dtype=np.int32))
+    before, view = one.keys, memoryview(one.keys)
+    one.truncate(0)
+    one.extend(np.arange(50, 70, dtype=np.int32))
+    assert (len(before), bytes(view)) == (2, bytes(before))
+    assert before != one.keys[:2]
+
+
+@pytest.mark.parametrize("tokens", [17, 16_383, 16_384, 40_000])
+def test_long_and_short_extensions_agree(tokens: int) -> None:
+    ids = np.arange(tokens, dtype=np.int64)
+    one, two = chain(), chain()
+    one.extend(ids)
+    for part in np.array_split(ids, 7):
+        two.extend(part)
+    assert one.keys == two.keys

@@ -15,6 +15,7 @@ from omniflow_core._native import (
     KeysWithoutPages,
     OutOfPages,
     PageAllocator,
+    PageKeys,
     PrefixIndex,
     RunReleased,
 )
@@ -22,11 +23,16 @@ from omniflow_core._native import (
 PAGE = 4
 
 
-def keys(*tokens: int) -> bytes:
-    """Keys of a sequence that has each token for a whole page."""
-    chain = KeyChain("model", "layout", PAGE)
-    chain.extend(np.repeat(np.array(tokens, np.int32), PAGE))
-    return chain.keys
+def chain(*tokens: int) -> KeyChain:
+    """A sequence that has each token for a whole page."""
+    made = KeyChain("model", "layout", PAGE)
+    made.extend(np.repeat(np.array(tokens, np.int32), PAGE))
+    return made
+
+
+def keys(*tokens: int) -> PageKeys:
+    """Its keys."""
+    return chain(*tokens).keys
 
 
 def remember(index: PrefixIndex, allocator: PageAllocator, *tokens: int) -> list[int]:
@@ -70,14 +76,42 @@ def test_nothing_known_is_an_empty_match(allocator: PageAllocator, index: Prefix
     run = match.run()
     run.extend(2)
     assert len(run) == 2
-    assert index.match(b"").pages == 0
+    assert index.match(keys()).pages == 0
 
 
 def test_a_match_is_cut_where_the_engine_must_still_compute(allocator: PageAllocator, index: PrefixIndex) -> None:
     remember(index, allocator, 1, 2, 3)
     assert index.match(keys(1, 2, 3), max_pages=2).pages == 2
     assert index.match(keys(1, 2, 3), max_pages=0).pages == 0
-    assert index.match(keys(1, 2, 3)[:32]).pages == 1
+    assert index.match(keys(1, 2, 3)[:1]).pages == 1
+
+
+def test_a_chain_stands_for_its_keys(allocator: PageAllocator, index: PrefixIndex) -> None:
+    grown = chain(1, 2, 3)
+    with allocator.allocate(2) as run:
+        inserted = index.insert(grown, run, max_pages=2)
+    assert (inserted.present, inserted.added, index.match(grown).pages) == (0, 2, 2)
+    grown.extend(np.repeat(np.array([4], np.int32), PAGE))
+    assert index.match(grown).pages == 2
+    assert index.match(grown, max_pages=1).pages == 1
+    grown.truncate(PAGE)
+    assert index.match(grown).pages == 1
+
+
+def test_a_match_inside_a_sequence_keeps_its_pages_and_lets_the_rest_go(
+    allocator: PageAllocator, index: PrefixIndex
+) -> None:
+    pages = remember(index, allocator, 1, 2, 3, 4)
+    match = index.match(keys(1, 2, 9))
+    assert index.evict(100) == 2
+    with match.run() as run:
+        match.release()
+        assert np.asarray(run, np.uint32).tolist() == pages[:2]
+        remember(index, allocator, 1, 2, 5)
+        assert index.match(keys(1, 2, 5)).pages == 3
+    gc.collect()
+    assert index.evict(100) == 3
+    index.check()
 
 
 def test_pages_known_twice_stay_those_of_the_first(allocator: PageAllocator, index: PrefixIndex) -> None:
@@ -151,10 +185,10 @@ def test_bad_insertions_are_refused_and_change_nothing(allocator: PageAllocator,
     assert (caught.value.keys, caught.value.pages) == (2, 1)
     with pytest.raises(ForeignRun):
         index.insert(keys(1), PageAllocator(4).allocate(1))
-    with pytest.raises(InvalidArgument, match="32 for each page"):
-        index.insert(keys(1)[:-1], run)
+    with pytest.raises(InvalidArgument, match="make PageKeys of bytes"):
+        index.insert(bytes(keys(1)), run)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="keys of one chain"):
-        index.insert(keys(1) + keys(1), allocator.allocate(2))
+        index.insert(PageKeys(bytes(keys(1)) * 2), allocator.allocate(2))
     run.release()
     with pytest.raises(RunReleased):
         index.insert(keys(1), run)
@@ -186,7 +220,7 @@ def test_threads_match_insert_and_evict_without_losing_a_page() -> None:
             for _ in range(150):
                 sequence = keys(*random.integers(0, 3, size=random.integers(1, 9)).tolist())
                 with index.match(sequence) as match, match.run() as run:
-                    run.extend(len(sequence) // 32 - match.pages)
+                    run.extend(len(sequence) - match.pages)
                     index.insert(sequence, run)
                     index.make_room(40)
         except BaseException as error:

@@ -12,8 +12,6 @@ import numpy as np
 from omniflow_core import KeyChain, OutOfPages, PageAllocator, PrefixIndex
 from omniflow_workers.engines.sequence import Phase, Sequence, page_ids
 
-_KEY_BYTES = 32
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -68,8 +66,9 @@ class Planner:
         return not self.waiting and not self.running
 
     def add(self, sequence: Sequence) -> None:
-        """Queues a new sequence; `final_tokens` must be within `capacity`, the prompt not empty."""
-        if not 0 < sequence.prompt_tokens < sequence.final_tokens <= self.capacity:
+        """Queues a new sequence, of whose answer some tokens may be known already; `final_tokens` must be within
+        `capacity`, the prompt not empty."""
+        if not 0 < sequence.prompt_tokens <= len(sequence.tokens) < sequence.final_tokens <= self.capacity:
             raise ValueError(f"{sequence.name}: {sequence.prompt_tokens} to {sequence.final_tokens} tokens")
         self.waiting.append(sequence)
 
@@ -143,7 +142,7 @@ class Planner:
         chain = self._new_chain(sequence.tenant)
         chain.extend(np.asarray(sequence.tokens, np.int64))
         # At least the last token is computed, since its scores are needed.
-        match = self._index.match(chain.keys, max_pages=(len(sequence.tokens) - 1) // self._page_tokens)
+        match = self._index.match(chain, max_pages=(len(sequence.tokens) - 1) // self._page_tokens)
         run, known = match.run(), match.pages
         match.release()
         sequence.run, sequence.chain = run, chain
@@ -158,7 +157,7 @@ class Planner:
                 return False
         sequence.computed = known * self._page_tokens
         if not sequence.preemptions:
-            sequence.reused = sequence.computed
+            sequence.reused = min(sequence.computed, sequence.prompt_tokens)
         sequence.phase = Phase.PREFILLING
         return True
 
@@ -233,8 +232,7 @@ class Planner:
         """Puts the full pages that are completely computed into the index."""
         assert sequence.run is not None
         assert sequence.chain is not None
-        full = sequence.computed // self._page_tokens
-        self._index.insert(sequence.chain.keys[: full * _KEY_BYTES], sequence.run)
+        self._index.insert(sequence.chain, sequence.run, max_pages=sequence.computed // self._page_tokens)
 
     def _pages(self, tokens: int) -> int:
         return -(-tokens // self._page_tokens)

@@ -62,15 +62,21 @@ pub struct PrefixIndex<V> {
 
 impl<V> Default for PrefixIndex<V> {
     fn default() -> Self {
-        Self {
-            tree: Tree::new(),
-            evictable: BTreeSet::new(),
-            now: 0,
-        }
+        Self::with_room(0)
     }
 }
 
 impl<V> PrefixIndex<V> {
+    /// An index that holds about 15 bytes for each of so many pages from the start, and then never stops to make room
+    /// for them.
+    pub fn with_room(pages: usize) -> Self {
+        Self {
+            tree: Tree::with_room(pages),
+            evictable: BTreeSet::new(),
+            now: 0,
+        }
+    }
+
     /// Pages in the index.
     pub fn len(&self) -> usize {
         self.tree.len()
@@ -119,10 +125,13 @@ impl<V> PrefixIndex<V> {
         self.tree.check_chain(deepest, &keys[..present])?;
         let mut last = deepest.map(|place| self.end_at(place));
         let missing = keys.len() - present;
-        let mut new = Vec::new();
-        if missing > 0 {
-            new.extend(values(present..keys.len()).into_iter().take(missing));
-        }
+        let new: Vec<V> = if missing > 0 {
+            // In the memory of the values, if they come in a vector.
+            let given = values(present..keys.len()).into_iter();
+            given.take(missing).collect()
+        } else {
+            Vec::new()
+        };
         let added = new.len();
         if added > 0 {
             let continued = self.add(last, &keys[present..present + added], new);

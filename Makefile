@@ -17,7 +17,7 @@ RUST_SOURCES   := Cargo.toml Cargo.lock $(shell find core-rs -name '*.rs' -o -na
 TEST_PROCESSES ?= 2
 PROTOS         := $(wildcard proto/omniflow/v1/*.proto)
 
-.PHONY: help setup demo test lint lint-python lint-rust test-rust test-python bench bench-control bench-idle bench-llm bench-peers soak proto constraints clean
+.PHONY: help setup demo test lint lint-python lint-rust test-rust test-python bench bench-control bench-data bench-idle bench-llm bench-peers soak proto constraints clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -47,13 +47,17 @@ test-rust: .toolchain
 test-python: setup
 	$(BIN)/pytest -n $(TEST_PROCESSES) --dist loadfile
 
-bench: bench-control bench-idle bench-llm ## every benchmark; one JSON object a row on stdout, tables on stderr
+bench: bench-control bench-data bench-idle bench-llm ## every benchmark; one JSON object a row on stdout, tables on stderr
 
 bench-control: setup ## the control plane against its peers
 	$(PYTHON) benchmarks/control_plane.py
 	$(PYTHON) benchmarks/streams.py
 	$(PYTHON) benchmarks/held_interpreter.py
 	$(PYTHON) benchmarks/waiting_jobs.py
+
+bench-data: setup ## page keys, prefix indexes and page pools against their peers
+	$(PYTHON) benchmarks/data_prefix.py
+	$(PYTHON) benchmarks/data_pages.py
 
 bench-idle: setup ## what a cluster costs that does nothing
 	$(PYTHON) benchmarks/idle_cluster.py

@@ -18,11 +18,8 @@ class Peer:
         self._script = script
         self._arguments = arguments
         self.name = ""
-
-    @property
-    def missing(self) -> str:
+        self.missing = "" if python.exists() else "not set up: make bench-peers"
         """Why it cannot run; empty when it can."""
-        return "" if self.python.exists() else "not set up: make bench-peers"
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
@@ -72,10 +69,35 @@ def mstar() -> Peer:
     return _installed("mstar", "mstar_nodes.py")
 
 
+def sglang_prefix() -> Peer:
+    """Its prefix trees."""
+    return _installed("sglang-omni", "sglang_prefix.py")
+
+
+def vllm_prefix() -> Peer:
+    """Its KV cache manager."""
+    return _installed("vllm", "vllm_prefix.py")
+
+
+def sglang_pages() -> Peer:
+    """Its page allocator."""
+    return _installed("sglang-omni", "sglang_pages.py")
+
+
+def vllm_pages() -> Peer:
+    """Its block pool."""
+    return _installed("vllm", "vllm_pages.py")
+
+
+def dynamo_prefix(*size: str) -> Peer:
+    """Its router's tree."""
+    return _installed("dynamo", "dynamo_prefix.py", *size)
+
+
 def hugging_face(weights: Path) -> Peer:
     """`generate`, in this environment."""
     return Peer(Path(sys.executable), ROOT / "benchmarks" / "hugging_face.py", str(weights))
 
 
-def _installed(environment: str, script: str) -> Peer:
-    return Peer(ROOT / ".peers" / environment / "bin" / "python", ROOT / "benchmarks" / "peers" / script)
+def _installed(environment: str, script: str, *arguments: str) -> Peer:
+    return Peer(ROOT / ".peers" / environment / "bin" / "python", ROOT / "benchmarks" / "peers" / script, *arguments)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from omniflow.errors import OmniFlowError
 from omniflow_workers.config import read_config
+from omniflow_workers.memory import give_large_blocks_back
 from omniflow_workers.telemetry import turn_off_telemetry
 from omniflow_workers.threads import limit_threads
 
@@ -34,6 +35,7 @@ def main() -> int:
     log = logging.getLogger(__name__)
     # Before NumPy comes with the rest: OpenBLAS starts its threads when it is loaded.
     limit_threads(config.threads)
+    give_large_blocks_back()
     turn_off_telemetry()
     from omniflow_workers.process import run
 

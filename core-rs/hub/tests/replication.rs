@@ -19,6 +19,10 @@ use omniflow_wire::v1::client_message::Message as Request;
 use omniflow_wire::v1::standby_status::State;
 use tempfile::{TempDir, tempdir};
 
+/// How long a leader waits for a silent standby: longer than a busy machine keeps one from its work, and short enough for a
+/// goodbye that got lost.
+const LIMIT: Duration = Duration::from_secs(8);
+
 /// Folders of two journals, and a socket.
 struct Place {
     leader: TempDir,
@@ -40,7 +44,7 @@ impl Place {
         format!("unix:{}", socket.display()).parse().unwrap()
     }
 
-    fn leading(&self, folder: &Path, term: u64, limit: Duration) -> HubConfig {
+    fn leading(&self, folder: &Path, term: u64) -> HubConfig {
         HubConfig {
             term,
             journal: Some(JournalConfig {
@@ -49,7 +53,7 @@ impl Place {
             }),
             replication: Some(ReplicationConfig {
                 listen: self.address(term),
-                limit,
+                limit: LIMIT,
             }),
             result_ttl_ms: 600_000,
             ..config()
@@ -130,15 +134,14 @@ fn next_mark(hub: &Hub) -> Mark {
         if let Some(mark) = hub.next_mark(Duration::from_millis(100)) {
             return mark;
         }
-        assert!(started.elapsed() < PATIENCE, "etcd is asked nothing");
+        assert!(started.elapsed() < 3 * PATIENCE, "etcd is asked nothing");
     }
 }
 
 #[test]
 fn rule_17_what_a_client_heard_of_is_there_when_the_standby_leads() {
     let place = Place::new();
-    let patient = Duration::from_secs(20);
-    let cluster = served(place.leading(place.leader.path(), 7, patient));
+    let cluster = served(place.leading(place.leader.path(), 7));
     let mut client = cluster.client();
     // Before anybody follows, the leader is alone.
     let before = run(&mut client, "before");
@@ -156,7 +159,7 @@ fn rule_17_what_a_client_heard_of_is_there_when_the_standby_leads() {
     // The leader is cut off as by `kill -9`: nothing that it does reaches its standby any more.
     standby.close();
     drop(etcd);
-    let next = Cluster::without_flows(place.leading(place.standby.path(), 8, patient));
+    let next = Cluster::without_flows(place.leading(place.standby.path(), 8));
     let _etcd = Etcd::of(&next.hub);
     for key in ["before", "with"] {
         let mut client = next.client();
@@ -175,7 +178,7 @@ fn rule_17_what_a_client_heard_of_is_there_when_the_standby_leads() {
 fn rule_17_without_the_standby_nobody_is_told_before_etcd_knows_and_without_both_jobs_are_refused()
 {
     let place = Place::new();
-    let cluster = served(place.leading(place.leader.path(), 7, Duration::from_secs(20)));
+    let cluster = served(place.leading(place.leader.path(), 7));
     let standby = place.follower(7);
     let admit = next_mark(&cluster.hub);
     assert_eq!(admit.standby.as_deref(), Some("second"));
@@ -221,8 +224,7 @@ fn rule_17_without_the_standby_nobody_is_told_before_etcd_knows_and_without_both
 #[test]
 fn rule_17_a_returning_standby_loses_what_only_it_has_and_gets_what_it_lacks() {
     let place = Place::new();
-    let patient = Duration::from_secs(20);
-    let cluster = served(place.leading(place.leader.path(), 7, patient));
+    let cluster = served(place.leading(place.leader.path(), 7));
     let etcd = Etcd::of(&cluster.hub);
     let standby = place.follower(7);
     until_standby(&cluster, State::InSync);
@@ -248,7 +250,7 @@ fn rule_17_a_returning_standby_loses_what_only_it_has_and_gets_what_it_lacks() {
     let last = run(&mut client, "last");
     drop(etcd);
     standby.close();
-    let next = Cluster::without_flows(place.leading(place.standby.path(), 8, patient));
+    let next = Cluster::without_flows(place.leading(place.standby.path(), 8));
     assert!(next.hub.job_status(&known).is_some());
     assert!(next.hub.job_status(&last).is_some());
     let jobs = next
@@ -265,7 +267,7 @@ fn rule_17_a_returning_standby_loses_what_only_it_has_and_gets_what_it_lacks() {
 #[test]
 fn rule_14_a_superseded_leader_tells_nobody_of_anything() {
     let place = Place::new();
-    let cluster = served(place.leading(place.leader.path(), 7, Duration::from_secs(20)));
+    let cluster = served(place.leading(place.leader.path(), 7));
     let standby = place.follower(7);
     let admit = next_mark(&cluster.hub);
     cluster.hub.marked(admit.ticket, Marked::Done);

@@ -12,7 +12,7 @@ from omniflow.registry import EmbeddedEtcd, NameTaken, Put, Registration, Regist
 from omniflow.registry.blocking import BlockingEtcd
 from omniflow.registry.held_key import HeldKey, KeyState
 from omniflow.registry.keys import Keys
-from omniflow.registry.requests import KeyValue
+from omniflow.registry.requests import Created, KeyValue
 from tests.integration.registry.conftest import TTL, restarted, worker_info
 
 A_REGISTERED_WORKER = """
@@ -148,6 +148,9 @@ class _Stumbling:
         if self.asked == 1:
             raise KeyError("a defect")
         return b"value"
+
+    def create(self, etcd: BlockingEtcd, lease: int) -> Created:
+        return etcd.create_if_absent(self.key, self.value(), lease)
 
     def is_mine(self, value: bytes) -> bool:
         return False

@@ -173,11 +173,10 @@ class Planner:
             run = self._allocator.allocate(pages)
         except OutOfPages:
             return False
-        ids = page_ids(run)
-        if int(ids[-1]) - int(ids[0]) != pages - 1 or bool((np.diff(ids.astype(np.int64)) != 1).any()):
+        if len(run.spans()) > 1:
             run.release()
             return False
-        sequence.source, sequence.run, sequence.pages = sequence.run, run, ids
+        sequence.source, sequence.run, sequence.pages = sequence.run, run, page_ids(run)
         return True
 
     def _grow(self, sequence: Sequence) -> bool:

@@ -62,8 +62,9 @@ class Hub:
     `tls`: PEM files with the scheduler's certificate, its key and the cluster's authority, for links over TCP; none:
     they are plain. Raises `CertificateUnusable`, naming the file and the cure.
 
-    `standby_listen`: link address where a `Standby` follows the journal; then clients are told what it has, too, once etcd
-    has it in the set of those that may lead. One that answers nothing for `standby_limit_ms` is taken out of that set.
+    `standby_listen`: link address where a `Standby` follows the journal; then clients are told what it has, too, once
+    etcd has it in the set of those that may lead. One that answers nothing for `standby_limit_ms` is taken out of that
+    set.
     """
 
     def __new__(
@@ -236,8 +237,8 @@ class Activation:
     def remaining_ms(self) -> int: ...
     @property
     def resumed(self) -> list[bytes]:
-        """Of a resumable method: the frames that readers have of earlier attempts, from the first one on, each a serialized
-        Value with the FrameState behind it. What is emitted comes after them."""
+        """Of a resumable method: the frames that readers have of earlier attempts, from the first one on, each a
+        serialized Value with the FrameState behind it. What is emitted comes after them."""
     @property
     def parameters(self) -> dict[str, bytes]:
         """Serialized Values: the flow's constants, overridden by the job's."""
@@ -262,12 +263,13 @@ class Activation:
         Raises `Cancelled`, `UnknownPort`, and `BadOutput` for a second frame on a plain port or one over 128 MiB.
         """
     def wait_for_room(self, timeout: float) -> bool:
-        """Sleeps until there is room for what `emit` did not take; False after `timeout` seconds. Raises `Cancelled`."""
+        """Sleeps until there is room for what `emit` did not take; False after `timeout` seconds.
+
+        Raises `Cancelled`.
+        """
     def end(self, port: str) -> None:
         """No more frames on this stream port. Raises `Cancelled`, `UnknownPort`, `BadOutput`."""
-    def finish(
-        self, features: dict[str, float], last: Sequence[tuple[str, bytes]] = (), more: bool = False
-    ) -> None:
+    def finish(self, features: dict[str, float], last: Sequence[tuple[str, bytes]] = (), more: bool = False) -> None:
         """Sends a last frame on each of these ports, ends open stream ports, closes optional ports that got nothing.
         `more` is that of `emit`.
 
@@ -349,7 +351,7 @@ class UnknownPage(PageError):
     page: int
 
 class QuotaExceeded(PageError):
-    """The tenant may not use so many pages; nothing was allocated. End or evict some of its work, or raise its quota."""
+    """The tenant may not use so many pages; nothing was allocated. End or evict its work, or raise its quota."""
 
     tenant: str
     wanted: int
@@ -405,20 +407,21 @@ class PageAllocator:
     @property
     def free_pages(self) -> int: ...
     def counters(self) -> dict[str, int]:
-        """Pages by use: "total", "reserved", "own" (handed out here), "free" and "held" (which add up to "own"), "pinned",
-        "leased"; and "references" (holds over all pages), "leases". All but the first four are 0 when all work has ended.
+        """Pages by use: "total", "reserved", "own" (handed out here), "free" and "held" (together "own"),
+        "pinned", "leased"; and "references" (holds over all pages), "leases". From "held" on all are 0 when all work has
+        ended.
         """
 
     def tenants(self) -> dict[str, tuple[int, int | None]]:
         """(pages in use, quota) of each tenant that has either."""
 
     def set_quota(self, tenant: str, pages: int | None) -> None:
-        """Holds a tenant to so many pages in use at once; what it uses already, it keeps. None: as many as there are."""
+        """Holds a tenant to so many pages in use at once; what it uses, it keeps. None: as many as there are."""
 
     def allocate(self, pages: int, tenant: str = "") -> PageRun:
         """A run of `pages` pages, with consecutive ids where the pool has room for that. All or nothing (`OutOfPages`).
 
-        `tenant` pays for them, and for what the run grows by, until they are free (`QuotaExceeded`); empty: nobody does.
+        `tenant` pays for them, and for what the run grows by, until they are free (`QuotaExceeded`); empty: nobody.
         `allocate(0)` is an empty run, to be grown by `extend`.
         """
 
@@ -444,9 +447,9 @@ class PageAllocator:
     def verify(self, page: int, generation: int) -> None:
         """Raises `StalePage` when the page has been freed since `generation` was noted."""
 
-    def verify_all(self, pages: Buffer, generations: Buffer) -> None:
-        """The same for many: uint32 page ids, uint64 generations (`PageRun.generations`). Raises `StalePage` for the first
-        that is stale."""
+    def verify_all(self, pages: Buffer | NDArray[np.uint32], generations: Buffer | NDArray[np.uint64]) -> None:
+        """The same for many: uint32 page ids, uint64 generations (`PageRun.generations`). Raises `StalePage` for the
+        first that is stale."""
 
     def check(self) -> None:
         """Verifies every invariant, O(pages). Raises `CorruptState`. Run it when idle, and in tests."""
@@ -489,23 +492,24 @@ class PageRun:
         """Keeps the first `pages` pages and gives back the rest; longer than the run: nothing happens."""
 
     def share(self, pages: int | None = None) -> PageRun:
-        """A second run over the same (first `pages`) pages: a fork. They are free only when the last run over them is gone.
+        """A second run over the same (first `pages`) pages: a fork. They are free when the last run over them is gone.
 
         Nothing is copied, so call `write` before writing to a page that another run shares.
         """
 
     def write(self, start: int, stop: int) -> PageCopies:
-        """Makes its pages `start` to `stop` (cut to its length) its own alone: those that anyone else holds are replaced
-        by new ones, to which the caller copies what the result names before it writes. All or nothing (`OutOfPages`,
-        `QuotaExceeded`).
+        """Makes its pages `start` to `stop` (cut to its length) its own alone: those that anyone else holds are
+        replaced by new ones, to which the caller copies what the result names before it writes. All or nothing
+        (`OutOfPages`, `QuotaExceeded`).
         """
 
     def pin(self) -> PagePin:
         """Keeps its pages held, and in the tier where they are, until the pin is released or garbage collected."""
 
     def lease(self, holder: int, until: int) -> int:
-        """Lets another process, `holder`, read its pages until `until`, milliseconds on the caller's own clock: they are
-        not free before that, whoever else lets go of them. The lease's number, for `PageAllocator.renew` and `end_lease`.
+        """Lets another process, `holder`, read its pages until `until`, milliseconds on the caller's own clock: they
+        are not free before that, whoever else lets go of them. The lease's number, for `PageAllocator.renew` and
+        `end_lease`.
         """
 
     def release(self) -> None:
@@ -520,8 +524,8 @@ class PageIds:
 
 @final
 class PageCopies:
-    """What `PageRun.write` wants copied. The sources stay held until it is released or garbage collected: release it when
-    they are copied. The targets are the run's."""
+    """What `PageRun.write` wants copied. The sources stay held until it is released or garbage collected: release it
+    when they are copied. The targets are the run's."""
 
     def __len__(self) -> int:
         """Pages to copy; 0 once released."""
@@ -599,10 +603,10 @@ class Room:
 
 @final
 class PageTiers:
-    """What lies on the "device", in the "host"'s memory and on "disk", what leaves for room, what comes back when wanted.
+    """What lies on the "device", in the "host"'s memory and on "disk", what leaves for room, and what comes back.
 
-    An entry is the content of one page, whose copies lie in pages of the tiers' allocators. Nothing is copied here: it says
-    which page to copy where, and hears how that went. Safe to share between threads.
+    An entry is the content of one page, whose copies lie in pages of the tiers' allocators. Nothing is copied here: it
+    says which page to copy where, and hears how that went. Safe to share between threads.
     """
 
     def __new__(
@@ -625,8 +629,8 @@ class PageTiers:
         """Takes in pages `start` to `stop` of a run, completely written: each is an entry behind the one before it, the
         first behind `parent`. An entry is not dropped before those behind it.
 
-        Each is worth `recompute_us` (time saved by having it) times `chance` (of being used again, 0 to 1) for its `bytes`:
-        who is worth least leaves first. Raises `InvalidArgument`, `ForeignRun`, `UnknownEntry`, `RunReleased`.
+        Each is worth `recompute_us` (time saved by having it) times `chance` (of being used again, 0 to 1) for its
+        `bytes`: who is worth least leaves first. Raises `InvalidArgument`, `ForeignRun`, `UnknownEntry`, `RunReleased`.
         """
 
     def remove(self, entry: int) -> None:
@@ -732,8 +736,8 @@ class KeyChain:
     def extend(self, tokens: Buffer | NDArray[np.integer[Any]]) -> int:
         """Adds tokens: one dimension of int32, uint32 or int64 (a torch tensor by its `.numpy()`).
 
-        Hashes only what is new, about 0.1 µs a page of 16. Returns how many pages were completed. Raises `InvalidArgument` for another type, or
-        an id outside `0..2**32`, and then adds nothing.
+        Hashes only what is new, about 0.1 µs a page of 16. Returns how many pages were completed. Raises
+        `InvalidArgument` for another type, or an id outside `0..2**32`, and then adds nothing.
         """
 
     def add_media(self, digest: bytes, length: int, placeholder: int = 0, basis: int = 0) -> int:
@@ -780,7 +784,7 @@ class Insertion:
 
     @property
     def added(self) -> int:
-        """Pages of the run that the index now holds too (in a `ClusterIndex`: that this worker is now known to hold)."""
+        """Pages of the run that the index now holds too (in a `ClusterIndex`: that this worker is known to hold)."""
 
 @final
 class PrefixIndex:
@@ -806,11 +810,11 @@ class PrefixIndex:
         """
 
     def insert(self, keys: KeyChain | PageKeys, run: PageRun, max_pages: int | None = None) -> Insertion:
-        """Page `i` of `run` holds the content of key `i`, completely written; at most the first `max_pages`. Pages beyond
-        the keys are ignored.
+        """Page `i` of `run` holds the content of key `i`, completely written; at most the first `max_pages`. Pages
+        beyond the keys are ignored.
 
-        Raises `KeysWithoutPages`, `ForeignRun`, `RunReleased`, and `InvalidArgument` for keys that are not of one chain,
-        from its first page on; then nothing was inserted.
+        Raises `KeysWithoutPages`, `ForeignRun`, `RunReleased`, and `InvalidArgument` for keys that are not of one
+        chain, from its first page on; then nothing was inserted.
         """
 
     def evict(self, pages: int) -> int:
@@ -827,7 +831,7 @@ class PrefixIndex:
 
 @final
 class ClusterMatch:
-    """What `ClusterIndex.match` found, as it was then: how many pages of the sequence, from its start, each worker holds."""
+    """What `ClusterIndex.match` found, as it was then: how many pages from the sequence's start each worker holds."""
 
     @property
     def pages(self) -> int:
@@ -845,11 +849,12 @@ class ClusterMatch:
 
 @final
 class ClusterIndex:
-    """From page keys to the workers that hold the pages, for all of a cluster. Workers are numbers that the caller gives.
+    """From page keys to the workers that hold the pages, for all of a cluster. Workers are numbers of the caller's.
 
     Made for 4,000 workers and millions of pages: a match costs by the branches of the one sequence that it follows, not
-    by workers or pages. A page takes about 60 bytes, however many workers hold it; a branch about 300, and about 16 more
-    for each worker that holds it. What a worker held costs nothing once it is removed. Safe to share between threads.
+    by workers or pages. A page takes about 60 bytes, however many workers hold it; a branch about 300, and about 16
+    more for each worker that holds it. What a worker held costs nothing once it is removed. Safe to share between
+    threads.
     """
 
     def __new__(cls) -> Self: ...
@@ -869,13 +874,13 @@ class ClusterIndex:
     def insert(self, worker: int, keys: KeyChain | PageKeys, after: bytes | None = None) -> Insertion:
         """The worker holds these pages, which continue the page with key `after`, or start a sequence.
 
-        Raises `UnknownPageKey` when the worker does not hold `after`, and `InvalidArgument` for keys that are not of one
-        chain; then nothing has changed.
+        Raises `UnknownPageKey` when the worker does not hold `after`, and `InvalidArgument` for keys that are not of
+        one chain; then nothing has changed.
         """
 
     def remove(self, worker: int, keys: KeyChain | PageKeys) -> int:
-        """The worker holds these pages no more, nor any behind them. Returns how many it lost. Keys of pages that it does
-        not hold are passed over, so what is said twice, or too late, does no harm."""
+        """The worker holds these pages no more, nor any behind them. Returns how many it lost. Keys of pages that it
+        does not hold are passed over, so what is said twice, or too late, does no harm."""
 
     def remove_worker(self, worker: int) -> int:
         """The worker is gone. Returns how many pages it held, in time that grows with these alone."""

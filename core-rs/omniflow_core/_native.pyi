@@ -408,8 +408,8 @@ class PageAllocator:
     def free_pages(self) -> int: ...
     def counters(self) -> dict[str, int]:
         """Pages by use: "total", "reserved", "own" (handed out here), "free" and "held" (together "own"),
-        "pinned", "leased"; and "references" (holds over all pages), "leases". From "held" on all are 0 when all work has
-        ended.
+        "pinned", "leased"; and "references" (holds over all pages), "leases". From "held" on all are 0 when no
+        work is left.
         """
 
     def tenants(self) -> dict[str, tuple[int, int | None]]:

@@ -197,8 +197,7 @@ impl Scheduler {
             };
             self.seen.left.retain(|left| !left_again(left));
             self.moved = true;
-            self.seen.fired.retain(|(node, key), _| !again(*node, key));
-            self.seen.closed.retain(|(node, key)| !again(*node, key));
+            self.seen.lose(|(node, key)| again(*node, key));
             self.ended.retain(|(node, key)| !again(*node, key));
         }
         self.tell_binds(nodes);
@@ -302,8 +301,7 @@ impl Scheduler {
         }
         match event.state() {
             State::Queued => {
-                let before = self.seen.fired.insert(at.clone(), 0);
-                assert!(before.is_none(), "{at:?} fired twice");
+                self.seen.fire(at, 0);
             }
             State::Done => drop(self.ended.insert(at)),
             State::Stopped => {

@@ -180,6 +180,11 @@ impl State {
         (!self.awaited.done).then_some(self.config.heartbeat_limit)
     }
 
+    /// Whether what workers say of a job is kept for later.
+    pub(crate) fn waits(&self, job: u64) -> bool {
+        !self.awaited.done && self.awaited.jobs.contains(&JobId(job))
+    }
+
     /// Keeps what a worker says of a job that waits. None: it does not wait, so that it can be looked at now.
     pub(crate) fn keep_early(
         &mut self,
@@ -188,7 +193,7 @@ impl State {
         message: LinkMessage,
         now: Micros,
     ) -> Option<LinkMessage> {
-        if self.awaited.done || !self.awaited.jobs.contains(&JobId(job)) {
+        if !self.waits(job) {
             return Some(message);
         }
         if !self.awaited.given_up.contains(&JobId(job)) {

@@ -82,13 +82,12 @@ impl State {
 
     fn event(&mut self, worker: WorkerId, event: v1::NodeEvent, now: Micros) {
         let job = event.job;
+        if !self.waits(job) {
+            return self.node_event(worker, event, now);
+        }
         let events = vec![event];
         let message = LinkMessage::Events(v1::Events { events });
-        if let Some(LinkMessage::Events(events)) = self.keep_early(worker, job, message, now) {
-            for event in events.events {
-                self.node_event(worker, event, now);
-            }
-        }
+        self.keep_early(worker, job, message, now);
     }
 
     fn node_event(&mut self, worker: WorkerId, event: v1::NodeEvent, now: Micros) {

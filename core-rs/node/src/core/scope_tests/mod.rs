@@ -60,7 +60,7 @@ proptest! {
 
     /// Rule 12: attempts that are repeated change nothing of what was delivered.
     #[test]
-    #[ignore = "never ends since streams come only as far as their reader reads: some reader that has moved waits for ever"]
+    #[ignore = "some case never ends, why is not known yet; it ended before streams came only as far as their reader reads"]
     fn rule_12_nodes_that_move_in_mid_job_change_nothing(
         tape in vec(any::<u8>(), 0..120), seed in any::<u64>(), moves in 1usize..5,
     ) {

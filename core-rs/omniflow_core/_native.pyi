@@ -269,7 +269,7 @@ class Activation:
         """
     def end(self, port: str) -> None:
         """No more frames on this stream port. Raises `Cancelled`, `UnknownPort`, `BadOutput`."""
-    def finish(self, features: dict[str, float], last: Sequence[tuple[str, bytes]] = (), more: bool = False) -> None:
+    def finish(self, features: dict[str, float], last: Sequence[tuple[str, bytes]] = ..., more: bool = False) -> None:
         """Sends a last frame on each of these ports, ends open stream ports, closes optional ports that got nothing.
         `more` is that of `emit`.
 

@@ -336,7 +336,9 @@ impl Activation {
 
     /// Sleeps until something changes, its time is over, or its deadline is.
     fn wait(&self, streams: &mut MutexGuard<'_, Vec<Stream>>, until: Option<Instant>) {
-        match until.into_iter().chain(*self.job.deadline.lock()).min() {
+        // Apart from the match, which would hold the deadline's lock for as long as it sleeps: then no bind gets through.
+        let wake = until.into_iter().chain(*self.job.deadline.lock()).min();
+        match wake {
             Some(wake) => drop(self.changed.wait_until(streams, wake)),
             None => self.changed.wait(streams),
         }

@@ -1,4 +1,4 @@
-"""From the hub to the calls that wait: one descriptor for all clients, one wake-up for each that has something to take."""
+"""From the hub to the calls that wait: one descriptor for all clients, one wake-up for each that has news."""
 
 import asyncio
 import logging

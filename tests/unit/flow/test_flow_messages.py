@@ -308,7 +308,8 @@ MISTAKES = [
         "wrong-type",
         "@flow\ndef brief(q: Text, *, words: int = 3) -> Text:\n    return llm.summary(q, words=words)\n"
         "@flow\ndef f(q: Text) -> Text:\n    return brief(q, words=q)  # <-",
-        "`words` of flow `brief` is a parameter (int), a constant of the flow, and input `q` exists only when a job runs",
+        "`words` of flow `brief` is a parameter (int), a constant of the flow, and input `q` exists only when a job"
+        " runs",
         "pass a constant or a parameter of this flow",
     ),
     (

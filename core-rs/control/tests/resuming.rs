@@ -52,7 +52,7 @@ fn telling(shown: bool, but: &[u32]) -> Table {
 
 /// Who was asked in the last step what `tell` has delivered, and as what attempt; none: nobody was.
 fn asked(table: &Table) -> Option<(u32, Vec<u32>)> {
-    let asked = table.effects.iter().find_map(|effect| match effect {
+    table.effects.iter().find_map(|effect| match effect {
         Effect::AskDelivered {
             node: TELL,
             epoch,
@@ -60,8 +60,7 @@ fn asked(table: &Table) -> Option<(u32, Vec<u32>)> {
             ..
         } => Some((*epoch, workers.iter().map(|worker| worker.0).collect())),
         _ => None,
-    });
-    asked
+    })
 }
 
 fn begins_anew(table: &Table) -> bool {

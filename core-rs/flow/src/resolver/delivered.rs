@@ -22,6 +22,9 @@ pub struct Delivered<P> {
     pub ended: bool,
 }
 
+/// By input port of a run that is over: what it was given by resumable nodes.
+pub(super) type Given<P> = Box<[(PortIx, Delivered<P>)]>;
+
 impl<P> Default for Delivered<P> {
     fn default() -> Self {
         Self {

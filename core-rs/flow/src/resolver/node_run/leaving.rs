@@ -3,7 +3,7 @@
 use crate::effect::Effect;
 use crate::ids::{EdgeId, PortIx};
 use crate::payload::Payload;
-use crate::resolver::delivered::Delivered;
+use crate::resolver::delivered::{Delivered, Given};
 use crate::resolver::few::Few;
 use crate::resolver::outlet::{Lane, Outlet, OutletError};
 use crate::resolver::place::Place;
@@ -64,7 +64,7 @@ impl<P: Payload> NodeRun<P> {
         }
     }
 
-    fn given_by_resumable(&self) -> Option<Box<[(PortIx, Delivered<P>)]>> {
+    fn given_by_resumable(&self) -> Option<Given<P>> {
         let ports = (0..).map(PortIx).zip(self.inlets.iter());
         let given = ports.filter_map(|(port, inlet)| {
             let (frames, ended) = inlet.delivered()?;

@@ -10,7 +10,7 @@ use crate::payload::Payload;
 use crate::spec::{NodeSpec, Origin, PortSpec};
 
 use super::control::{Control, InnerTaking};
-use super::delivered::Delivered;
+use super::delivered::Given;
 use super::few::Few;
 use super::inlet::Inlet;
 use super::outlet::{Lane, Outlet};
@@ -27,7 +27,7 @@ pub(super) struct NodeRun<P> {
     /// By output port; empty once over.
     outlets: Few<Outlet>,
     /// Once over: what it was given by resumable nodes, which may have to go on from that for others (rule 12).
-    given: Option<Box<[(PortIx, Delivered<P>)]>>,
+    given: Option<Given<P>>,
     /// What runs here instead of at an engine.
     control: Option<Box<Control<P>>>,
     /// How many ports of the first alternative are known to be ready, from its first one on.

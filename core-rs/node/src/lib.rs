@@ -16,6 +16,7 @@ mod ids;
 mod io;
 mod node;
 mod ready;
+mod spill;
 mod wires;
 
 pub use activation::{Activation, InputKind};

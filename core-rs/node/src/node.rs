@@ -1,5 +1,6 @@
 //! A worker's data path, as the worker holds it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -10,19 +11,26 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::core::Core;
+use crate::core::{Core, Keeping};
 use crate::error::NodeError;
 use crate::handle::Ready;
 use crate::io::{self, Identity, Shared};
 use crate::ready::ReadyQueue;
+use crate::spill::Spill;
 
 /// Bounds and names.
 #[derive(Debug, Clone)]
 pub struct NodeConfig {
     /// The cluster's name; peers of another one are refused.
     pub cluster: String,
-    /// The most bytes of sent frames that are kept for consumers, over all jobs.
+    /// The most bytes of sent frames that are kept in memory for consumers, over all jobs.
     pub retention_bytes: usize,
+    /// The most bytes of them on disk, once memory is full; 0: none.
+    pub retention_disk_bytes: u64,
+    /// The most bytes of them, in memory and on disk, that are one job's.
+    pub retention_job_bytes: usize,
+    /// Where files for them are made, which have no names.
+    pub retention_folder: PathBuf,
     /// A peer that is silent for longer is gone.
     pub heartbeat_limit: Duration,
     /// How long a link outlives its connection.
@@ -40,6 +48,9 @@ impl NodeConfig {
         Self {
             cluster: cluster.into(),
             retention_bytes: 256 << 20,
+            retention_disk_bytes: 0,
+            retention_job_bytes: usize::MAX,
+            retention_folder: std::env::temp_dir(),
             heartbeat_limit: Duration::from_secs(10),
             reconnect: Duration::from_secs(2),
             tls: None,
@@ -100,7 +111,11 @@ impl Node {
             &info.name,
             &info.incarnation,
             queues,
-            config.retention_bytes,
+            Keeping {
+                memory: config.retention_bytes,
+                of_job: config.retention_job_bytes,
+                spill: Spill::new(config.retention_folder.clone(), config.retention_disk_bytes),
+            },
         );
         let (dial, dials) = unbounded_channel();
         let shared = Arc::new(Shared::new(core, identity, config.endpoint(), dial));

@@ -1,6 +1,7 @@
 //! `Node`, `Ready`, `Activation`: a worker's data path for Python. Waiting and locking happen without the GIL.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -48,6 +49,9 @@ impl Node {
         *,
         cluster,
         retention_bytes = 268_435_456,
+        retention_disk_bytes = 0,
+        retention_job_bytes = 0,
+        retention_folder = None,
         heartbeat_limit_ms = 10_000,
         reconnect_ms = 2_000,
         tls = None,
@@ -59,6 +63,9 @@ impl Node {
         listen: Vec<String>,
         cluster: String,
         retention_bytes: usize,
+        retention_disk_bytes: u64,
+        retention_job_bytes: usize,
+        retention_folder: Option<PathBuf>,
         heartbeat_limit_ms: u64,
         reconnect_ms: u64,
         tls: Option<tls::Files>,
@@ -70,6 +77,12 @@ impl Node {
         let config = NodeConfig {
             cluster,
             retention_bytes,
+            retention_disk_bytes,
+            retention_job_bytes: match retention_job_bytes {
+                0 => usize::MAX,
+                limit => limit,
+            },
+            retention_folder: retention_folder.unwrap_or_else(std::env::temp_dir),
             heartbeat_limit: Duration::from_millis(heartbeat_limit_ms),
             reconnect: Duration::from_millis(reconnect_ms),
             tls: tls::load(tls)?,
@@ -186,6 +199,12 @@ impl Activation {
         let endless = Duration::from_millis(u64::from(u32::MAX));
         let remaining = self.0.activation().remaining().unwrap_or(endless);
         remaining.as_millis().try_into().unwrap_or(u64::MAX)
+    }
+
+    #[getter]
+    fn resumed<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyBytes>> {
+        let resumed = self.0.activation().resumed().iter();
+        resumed.map(|frame| PyBytes::new(py, frame)).collect()
     }
 
     #[getter]

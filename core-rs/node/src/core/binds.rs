@@ -34,9 +34,6 @@ impl Job {
         for bind in &newer {
             self.resend_into(bind, cx);
         }
-        for bind in &newer {
-            self.tell_new_place(bind, cx);
-        }
     }
 
     /// The epoch under which a node runs for a key (of a run), wherever that is; of a control node, that of its home.
@@ -88,7 +85,8 @@ impl Job {
             let of_bind = known.filter(|key| self.is_sent_by(*edge, key, bind));
             let keys: Vec<Key> = of_bind.cloned().collect();
             for key in keys {
-                cx.site.retained_bytes -= self.sent.forget_older(*edge, &key, bind.epoch);
+                let freed = self.sent.forget_older(*edge, &key, bind.epoch);
+                cx.site.take_back(freed);
                 self.received.forget_older(*edge, &key, bind.epoch);
             }
             self.sent.begin_again(*edge, &bind.key);
@@ -98,7 +96,7 @@ impl Job {
         }
     }
 
-    pub(crate) fn is_sent_by(&self, edge: EdgeId, key: &Key, bind: &NewPlace) -> bool {
+    fn is_sent_by(&self, edge: EdgeId, key: &Key, bind: &NewPlace) -> bool {
         let wires = &self.flow.wires;
         let Some(producer) = wires.producer(edge) else {
             return false;

@@ -1,15 +1,15 @@
 //! From a producer here to wherever the consumer is: first time, when that is bound, after a move, after a broken link.
 
 use bytes::Bytes;
-use omniflow_flow::{EdgeId, Effect, Item, Key, NodeId, Payload, Reader};
+use omniflow_flow::{EdgeId, Effect, Item, Key, Payload, Reader};
 use omniflow_wire::{Frame, v1};
 
 use crate::core::binds::NewPlace;
+use crate::core::credits::Amount;
 use crate::core::job::{At, Context, Job};
 use crate::core::outputs::Target;
 use crate::core::peers::SELF;
-use crate::core::retention::{Kept, Retention};
-use crate::core::site::Subject;
+use crate::core::retention::Kept;
 use crate::ids::PeerIx;
 
 /// Where an edge leads now, for one key.
@@ -45,14 +45,11 @@ impl Job {
             // Who sends it, sends it again whenever its reader begins again.
             return self.bring(SELF, edge, key, Kept { epoch, item }, more, cx);
         }
-        let cost = Retention::cost(&item);
-        if !self.make_room(cost, cx) {
-            return self.stall(edge, key, epoch, cx);
-        }
-        cx.site.retained_bytes += cost;
-        self.sent.keep(edge, key, epoch, item.clone());
-        let mark = self.flow.graph.is_mark(edge, &item);
         let kept = Kept { epoch, item };
+        if let Err(stall) = self.keep(edge, key, &kept, cx) {
+            return self.stall(edge, key, epoch, &stall, cx);
+        }
+        let mark = self.flow.graph.is_mark(edge, &kept.item);
         match self.route(edge, key) {
             None | Some(Route::Leaving) => {}
             Some(Route::Place(_)) if self.flow.wires.is_paced(edge) => {
@@ -88,15 +85,30 @@ impl Job {
         let Some(Route::Place(peer)) = self.route(edge, key) else {
             return;
         };
-        let allowed = self.credits.allowed(edge, key);
+        let allowed = match self.has_restarted(edge, key) {
+            true => Amount::ALL,
+            false => self.credits.allowed(edge, key),
+        };
         let flow = std::sync::Arc::clone(&self.flow);
         let size = |payload: &Bytes| match flow.wires.producer(edge) {
             Some(node) if flow.graph.resumes(node) => payload.shown().len(),
             _ => payload.len(),
         };
-        while let Some(kept) = self.sent.pass(edge, key, allowed, size) {
-            self.bring(peer, edge, key, kept, more, cx);
+        loop {
+            let spill = &cx.site.keeping.spill;
+            match self.sent.pass(edge, key, allowed, spill, size) {
+                Ok(Some(kept)) => self.bring(peer, edge, key, kept, more, cx),
+                Ok(None) => return,
+                Err(error) => return self.unreadable(edge, key, &error, cx),
+            }
         }
+    }
+
+    /// Whether an end of the stream runs again: then all of it goes to the reader, which may lack any part of it.
+    fn has_restarted(&self, edge: EdgeId, key: &Key) -> bool {
+        let ends = [self.flow.wires.producer(edge), self.flow.consumer(edge)];
+        let mut ends = ends.into_iter().flatten();
+        ends.any(|node| self.epoch_of(node, key) > 1)
     }
 
     fn bring(
@@ -196,6 +208,15 @@ impl Job {
         self.received.revive(edge, key);
         if self.flow.wires.is_paced(edge) {
             self.sent.rewind(edge, key);
+            let here = match bind.peer {
+                SELF => self.received.of(edge, key),
+                _ => Vec::new(),
+            };
+            for kept in here {
+                let mut effects = Vec::new();
+                self.bring(SELF, edge, key, kept, &mut effects, cx);
+                self.settle(effects, cx);
+            }
             let mut effects = Vec::new();
             self.pass_on(edge, key, &mut effects, cx);
             return self.settle(effects, cx);
@@ -241,11 +262,19 @@ impl Job {
 
     /// The way to `target` is open (again): everything that was sent that way.
     pub(crate) fn resend_to(&mut self, target: Target, cx: &mut Context<'_>) {
+        let mut unreadable = None;
         for (edge, key) in self.sent.edges() {
             let leads = self.leads_to(target, edge, key);
             if leads && self.flow.wires.is_paced(edge) {
-                for kept in self.sent.passed(edge, key) {
-                    self.transmit(target, edge, key, kept, cx);
+                let read = match self.has_restarted(edge, key) {
+                    true => 0,
+                    false => self.credits.read(edge, key),
+                };
+                for stored in self.sent.passed(edge, key, read) {
+                    match stored.load(&cx.site.keeping.spill) {
+                        Ok(kept) => self.transmit(target, edge, key, &kept, cx),
+                        Err(error) => unreadable = Some((edge, key.clone(), error)),
+                    }
                 }
                 continue;
             }
@@ -255,6 +284,9 @@ impl Job {
                     self.transmit(target, edge, key, kept, cx);
                 }
             }
+        }
+        if let Some((edge, key, error)) = unreadable {
+            self.unreadable(edge, &key, &error, cx);
         }
         if target == Target::Scheduler {
             self.ask_again(cx);
@@ -275,46 +307,6 @@ impl Job {
     pub(crate) fn needs(&self, peer: PeerIx) -> bool {
         let mut edges = self.sent.edges();
         edges.any(|(edge, key)| self.leads_to(Target::Peer(peer), edge, key)) || self.has_told(peer)
-    }
-
-    // --- room ---------------------------------------------------------------------------------------------------------
-
-    /// Gives up what is kept only in case that an attempt is repeated, until there is room.
-    fn make_room(&mut self, bytes: usize, cx: &mut Context<'_>) -> bool {
-        while cx.site.retained_bytes + bytes > cx.site.retention_limit {
-            let Some(freed) = self.sent.give_up() else {
-                return false;
-            };
-            cx.site.retained_bytes -= freed;
-        }
-        true
-    }
-
-    /// Rule 10: nothing more can be kept on this worker, so the job fails, naming the edge.
-    fn stall(&mut self, edge: EdgeId, key: &Key, epoch: u32, cx: &mut Context<'_>) {
-        self.failed = true;
-        let subject = Subject {
-            job: self.info.id,
-            node: self.flow.wires.producer(edge).unwrap_or(NodeId(0)),
-            key,
-            epoch,
-        };
-        let error = v1::Error {
-            code: v1::ErrorCode::FlowStalled.into(),
-            message: format!(
-                "edge {}: {} of {} bytes that this worker may keep for consumers are in use",
-                self.flow.edge_name(edge),
-                cx.site.retained_bytes,
-                cx.site.retention_limit
-            ),
-            cure:
-                "raise the worker's retention_bytes, send smaller frames, or run fewer jobs at once"
-                    .to_owned(),
-            ..Default::default()
-        };
-        let flow = std::sync::Arc::clone(&self.flow);
-        cx.site.failed(&subject, Some(&flow), error, cx.now, cx.out);
-        self.stop_all(cx.site);
     }
 
     /// Rule 11: the attempt cannot be repeated when frames that it had read were given up.

@@ -92,7 +92,8 @@ impl Job {
 
     fn spend_sent(&mut self, edge: EdgeId, key: &Key, cx: &mut Context<'_>) {
         if !key.is_root() {
-            cx.site.retained_bytes -= self.sent.spend(edge, key);
+            let freed = self.sent.spend(edge, key);
+            cx.site.take_back(freed);
         }
     }
 

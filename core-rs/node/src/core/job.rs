@@ -117,7 +117,6 @@ impl Job {
             // What this attempt has or doesn't want may be meant for the next one, whose bind is still on its way.
             Ok(Arrival::Duplicate | Arrival::Unwanted) => {
                 if !self.is_left(edge, key) {
-                    self.tell_again_of(edge, key, &kept, cx);
                     self.keep_received(edge, key, epoch, kept);
                     self.spend_received_again(edge, key);
                 }
@@ -127,11 +126,9 @@ impl Job {
         self.settle(effects, cx);
     }
 
-    /// For a new attempt of the reader. One that says how much may come asks for it again.
+    /// For a new attempt of the reader.
     fn keep_received(&mut self, edge: EdgeId, key: &Key, epoch: u32, item: Item<Bytes>) {
-        if !self.flow.wires.is_paced(edge) {
-            self.received.keep(edge, key, epoch, item);
-        }
+        self.received.keep(edge, key, epoch, item);
     }
 
     fn take_in(

@@ -83,6 +83,12 @@ impl<T> Lanes<T> {
         rows.flat_map(|(row, lane)| lane.iter().map(move |(key, value)| (row, key, value)))
     }
 
+    /// Everything, taken out.
+    pub(crate) fn into_values(self) -> impl Iterator<Item = T> {
+        let rows = self.rows.into_iter();
+        rows.flat_map(|lane| lane.root.into_iter().chain(lane.keyed.into_values()))
+    }
+
     /// Everything of one row.
     pub(crate) fn of(&self, row: u32) -> impl Iterator<Item = (&Key, &T)> {
         self.rows.get(row as usize).into_iter().flat_map(Lane::iter)

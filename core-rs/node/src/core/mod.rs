@@ -23,12 +23,14 @@ mod received;
 mod renewing;
 mod resuming;
 mod retention;
+mod room;
 mod scheduler;
 #[cfg(test)]
 mod scope_tests;
 mod scopes;
 mod site;
 mod spent;
+mod stored;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,6 +51,7 @@ use job::{Context, Job};
 pub use outputs::{Flush, Outputs, Target};
 use parking::Parking;
 use peers::LinkState;
+pub(crate) use room::Keeping;
 use site::Site;
 
 /// A job that no scheduler has released by then, counted from its deadline, is given up.
@@ -71,15 +74,15 @@ pub struct Core {
 }
 
 impl Core {
-    /// For the worker `name`, which serves the roles that have a queue and keeps at most `retention_limit` sent bytes.
+    /// For the worker `name`, which serves the roles that have a queue.
     pub(crate) fn new(
         name: &str,
         incarnation: &str,
         queues: FxHashMap<String, Arc<ReadyQueue>>,
-        retention_limit: usize,
+        keeping: impl Into<Keeping>,
     ) -> Self {
         Self {
-            site: Site::new(name, incarnation, queues, retention_limit),
+            site: Site::new(name, incarnation, queues, keeping.into()),
             term: 0,
             flows: FxHashMap::default(),
             jobs: FxHashMap::default(),
@@ -387,6 +390,7 @@ impl Core {
             ("bytes_in", counters.bytes_in),
             ("bytes_out", counters.bytes_out),
             ("retained_bytes", self.site.retained_bytes as u64),
+            ("spilled_bytes", self.site.keeping.spill.bytes()),
             ("kept_items", self.jobs.values().map(Job::kept_items).sum()),
             ("parked_bytes", self.parking.bytes() as u64),
             ("frames_dropped", self.parking.dropped()),

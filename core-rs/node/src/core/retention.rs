@@ -12,10 +12,9 @@ use crate::core::credits::Amount;
 use crate::core::gone::Gone;
 use crate::core::lanes::Lanes;
 use crate::core::spent::Spent;
+use crate::core::stored::{Freed, Stored};
 use crate::ids::PeerIx;
-
-/// What an item costs beside its payload.
-const ITEM_BYTES: usize = 64;
+use crate::spill::{Spill, SpillError};
 
 /// One item as it was sent.
 #[derive(Clone, Debug)]
@@ -27,7 +26,9 @@ pub(crate) struct Kept {
 /// One edge and key.
 #[derive(Debug, Default)]
 struct Sent {
-    items: VecDeque<Kept>,
+    items: VecDeque<Stored>,
+    /// How many were given up from the front.
+    dropped: usize,
     /// Of a stream whose reader says how much may come: how many items went to it, and what it has to read of them.
     passed: usize,
     amount: Amount,
@@ -46,20 +47,13 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
-    /// What `keep` would add.
-    pub(crate) fn cost(item: &Item<Bytes>) -> usize {
-        match item {
-            Item::Frame { payload, .. } => ITEM_BYTES + payload.len(),
-            Item::End { .. } | Item::Closed => ITEM_BYTES,
-        }
-    }
-
-    pub(crate) fn keep(&mut self, edge: EdgeId, key: &Key, epoch: u32, item: Item<Bytes>) {
-        self.bytes += Self::cost(&item);
+    pub(crate) fn keep(&mut self, edge: EdgeId, key: &Key, stored: Stored) {
+        self.bytes += stored.cost();
         let sent = self.sent.entry(edge.0, key);
-        sent.items.push_back(Kept { epoch, item });
+        sent.items.push_back(stored);
     }
 
+    /// Of the job's quota.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -88,38 +82,66 @@ impl Retention {
         self.sent.inside(edge.0, outer).map(|(key, _)| key)
     }
 
+    /// What is in memory, which is everything but frames of streams whose reader says how much may come.
     pub(crate) fn of(&self, edge: EdgeId, key: &Key) -> impl Iterator<Item = &Kept> {
         let sent = self.sent.get(edge.0, key).into_iter();
-        sent.flat_map(|sent| &sent.items)
+        sent.flat_map(|sent| sent.items.iter().filter_map(Stored::here))
     }
 
-    /// The same, as far as it went to the reader of a stream that says how much may come.
-    pub(crate) fn passed(&self, edge: EdgeId, key: &Key) -> impl Iterator<Item = &Kept> {
+    /// Of such a stream: what went to the reader, and may not have been read.
+    pub(crate) fn passed(
+        &self,
+        edge: EdgeId,
+        key: &Key,
+        read: u64,
+    ) -> impl Iterator<Item = &Stored> {
         let sent = self.sent.get(edge.0, key).into_iter();
-        sent.flat_map(|sent| sent.items.iter().take(sent.passed))
+        sent.flat_map(move |sent| {
+            let read = usize::try_from(read).unwrap_or(usize::MAX);
+            let read = read.saturating_sub(sent.dropped);
+            sent.items.iter().take(sent.passed).skip(read)
+        })
     }
 
-    /// The next item that goes to the reader, if it may come. `size`: what there is to read of a payload.
+    /// The next item of such a stream that goes to the reader, if it may come. `size`: what there is to read of a payload.
     pub(crate) fn pass(
         &mut self,
         edge: EdgeId,
         key: &Key,
         allowed: Amount,
+        spill: &Spill,
         size: impl Fn(&Bytes) -> usize,
-    ) -> Option<Kept> {
-        let sent = self.sent.get_mut(edge.0, key)?;
-        let kept = sent.items.get(sent.passed)?;
+    ) -> Result<Option<Kept>, SpillError> {
+        let Some(sent) = self.sent.get_mut(edge.0, key) else {
+            return Ok(None);
+        };
+        let next = sent.items.get(sent.passed);
+        let may_come = |next: &&Stored| !next.is_frame() || allowed.has_room(sent.amount);
+        let Some(next) = next.filter(may_come) else {
+            return Ok(None);
+        };
+        let kept = next.load(spill)?;
         if let Item::Frame { payload, .. } = &kept.item {
-            if !allowed.has_room(sent.amount) {
-                return None;
-            }
             sent.amount = sent.amount.plus(Amount {
                 frames: 1,
                 bytes: size(payload) as u64,
             });
         }
         sent.passed += 1;
-        Some(kept.clone())
+        Ok(Some(kept))
+    }
+
+    /// Gives up the oldest frame of such a stream that has been read: the reader cannot run again.
+    pub(crate) fn give_up_read(&mut self, edge: EdgeId, key: &Key, read: u64) -> Option<Freed> {
+        let sent = self.sent.get_mut(edge.0, key)?;
+        let is_read = sent.passed > 0 && (sent.dropped as u64) < read;
+        let oldest = sent.items.front().filter(|stored| stored.is_frame());
+        oldest.filter(|_| is_read)?;
+        sent.passed -= 1;
+        sent.dropped += 1;
+        let freed: Freed = sent.items.pop_front().into_iter().collect();
+        self.bytes -= freed.bytes;
+        Some(freed)
     }
 
     /// A new attempt of the reader has had nothing.
@@ -142,25 +164,24 @@ impl Retention {
         new
     }
 
-    /// Forgets what attempts before `epoch` sent. Returns the bytes given back.
-    pub(crate) fn forget_older(&mut self, edge: EdgeId, key: &Key, epoch: u32) -> usize {
+    /// Forgets what attempts before `epoch` sent.
+    pub(crate) fn forget_older(&mut self, edge: EdgeId, key: &Key, epoch: u32) -> Freed {
         let Some(sent) = self.sent.get_mut(edge.0, key) else {
-            return 0;
+            return Freed::default();
         };
-        let mut bytes = 0;
-        sent.items.retain(|kept| {
-            let stays = kept.epoch >= epoch;
-            bytes += if stays { 0 } else { Self::cost(&kept.item) };
-            stays
-        });
+        let items = std::mem::take(&mut sent.items).into_iter();
+        let (older, newer): (Vec<_>, Vec<_>) = items.partition(|stored| stored.epoch() < epoch);
         // What is new goes from its beginning, and what of it went already is dropped as repeated.
-        sent.passed = 0;
-        sent.amount = Amount::default();
+        *sent = Sent {
+            items: newer.into(),
+            given: std::mem::take(&mut sent.given),
+            spent: sent.spent,
+            ..Sent::default()
+        };
         if sent.items.is_empty() {
             self.sent.remove(edge.0, key);
         }
-        self.bytes -= bytes;
-        bytes
+        self.let_go(older)
     }
 
     /// A new attempt sends everything of this key anew: nothing of it counts as gone.
@@ -168,17 +189,17 @@ impl Retention {
         self.gone.forget(edge, key);
     }
 
-    /// Its reader has ended. Returns the bytes given back.
-    pub(crate) fn spend(&mut self, edge: EdgeId, key: &Key) -> usize {
+    /// Its reader has ended.
+    pub(crate) fn spend(&mut self, edge: EdgeId, key: &Key) -> Freed {
+        let mut freed = Freed::default();
         let Some(sent) = self.sent.get_mut(edge.0, key).filter(|sent| !sent.spent) else {
-            return 0;
+            return freed;
         };
         sent.spent = true;
-        let bytes = sent.items.iter().map(|kept| Self::cost(&kept.item)).sum();
+        let bytes = sent.items.iter().map(Stored::cost).sum();
         self.spent.push(edge, key, bytes);
-        let mut freed = 0;
         while let Some((edge, key)) = self.spent.pop_excess() {
-            freed += self.drop_spent(edge, &key);
+            freed.join(self.drop_spent(edge, &key));
         }
         freed
     }
@@ -190,35 +211,43 @@ impl Retention {
         }
     }
 
-    /// Gives up the oldest of what is spent. Returns the bytes given back; `None`: nothing is.
-    pub(crate) fn give_up(&mut self) -> Option<usize> {
+    /// Gives up the oldest of what is spent; `None`: nothing is.
+    pub(crate) fn give_up(&mut self) -> Option<Freed> {
         let (edge, key) = self.spent.pop()?;
         Some(self.drop_spent(edge, &key))
     }
 
     /// Whether something for this key, or right inside of it, was given up.
     pub(crate) fn is_gone(&self, edge: EdgeId, key: &Key) -> bool {
-        self.gone.any(edge, key)
+        let sent = self.sent.get(edge.0, key);
+        self.gone.any(edge, key) || sent.is_some_and(|sent| sent.dropped > 0)
     }
 
-    /// Drops what earlier rounds sent. Returns the bytes given back.
-    pub(crate) fn drop_rounds_before(&mut self, edge: EdgeId, outer: &Key, round: u32) -> usize {
+    /// Drops what earlier rounds sent.
+    pub(crate) fn drop_rounds_before(&mut self, edge: EdgeId, outer: &Key, round: u32) -> Freed {
         let taken = self.sent.take_rounds_before(edge.0, outer, round);
-        let items = taken.iter().flat_map(|sent| &sent.items);
-        let bytes = items.map(|kept| Self::cost(&kept.item)).sum();
-        self.bytes -= bytes;
-        bytes
+        self.let_go(taken.into_iter().flat_map(|sent| sent.items))
     }
 
-    fn drop_spent(&mut self, edge: EdgeId, key: &Key) -> usize {
+    /// The job is over.
+    pub(crate) fn take_all(&mut self) -> Freed {
+        let rows = std::mem::take(&mut self.sent).into_values();
+        self.let_go(rows.flat_map(|sent| sent.items))
+    }
+
+    fn drop_spent(&mut self, edge: EdgeId, key: &Key) -> Freed {
         if !self.sent.get(edge.0, key).is_some_and(|sent| sent.spent) {
-            return 0;
+            return Freed::default();
         }
         let sent = self.sent.remove(edge.0, key).unwrap_or_default();
-        let bytes = sent.items.iter().map(|kept| Self::cost(&kept.item)).sum();
         self.gone.add(edge, key);
-        self.bytes -= bytes;
-        bytes
+        self.let_go(sent.items)
+    }
+
+    fn let_go(&mut self, items: impl IntoIterator<Item = Stored>) -> Freed {
+        let freed: Freed = items.into_iter().collect();
+        self.bytes -= freed.bytes;
+        freed
     }
 }
 
@@ -226,11 +255,12 @@ impl Retention {
 mod tests {
     use super::*;
 
-    fn frame() -> Item<Bytes> {
-        Item::Frame {
+    fn frame() -> Stored {
+        let item = Item::Frame {
             seq: 0,
             payload: vec![7; 100].into(),
-        }
+        };
+        Stored::Here(Kept { epoch: 1, item })
     }
 
     #[test]
@@ -239,9 +269,9 @@ mod tests {
         let mut held = 0;
         for index in 0..20_000 {
             let key = Key::new(&[index]);
-            held += Retention::cost(&frame());
-            retention.keep(edge, &key, 1, frame());
-            held -= retention.spend(edge, &key);
+            held += frame().cost();
+            retention.keep(edge, &key, frame());
+            held -= retention.spend(edge, &key).bytes;
             assert_eq!(held, retention.bytes());
         }
         assert!(retention.items() <= 1_024);
@@ -253,11 +283,11 @@ mod tests {
     #[test]
     fn what_is_read_again_is_not_given_up() {
         let (mut retention, edge, key) = (Retention::default(), EdgeId(0), Key::new(&[0]));
-        retention.keep(edge, &key, 1, frame());
-        retention.spend(edge, &key);
+        retention.keep(edge, &key, frame());
+        assert_eq!(retention.spend(edge, &key).bytes, 0);
         retention.revive(edge, &key);
-        assert_eq!(retention.give_up(), Some(0));
-        assert_eq!(retention.give_up(), None);
+        assert_eq!(retention.give_up().map(|freed| freed.bytes), Some(0));
+        assert!(retention.give_up().is_none());
         assert_eq!(retention.of(edge, &key).count(), 1);
     }
 
@@ -265,8 +295,8 @@ mod tests {
     fn a_loop_of_ten_thousand_rounds_keeps_what_one_round_sends() {
         let (mut retention, edge) = (Retention::default(), EdgeId(0));
         for round in 0..10_000 {
-            retention.drop_rounds_before(edge, &Key::ROOT, round);
-            retention.keep(edge, &Key::new(&[round]), 1, frame());
+            let _ = retention.drop_rounds_before(edge, &Key::ROOT, round);
+            retention.keep(edge, &Key::new(&[round]), frame());
             assert_eq!(retention.items(), 1);
         }
     }

@@ -230,7 +230,7 @@ impl Core {
     pub(super) fn release(&mut self, job: JobId) {
         if let Some(mut gone) = self.jobs.remove(&job) {
             gone.stop_all(&mut self.site);
-            self.site.retained_bytes -= gone.sent.bytes();
+            self.site.take_back(gone.sent.take_all());
         }
         self.parking.released(job);
     }

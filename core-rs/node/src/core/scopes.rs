@@ -146,7 +146,8 @@ impl Job {
                 self.scopes.told.take_rounds_before(inner.0, &outer, now);
             }
             for inside in flow.wires.edges_inside(round.scope) {
-                cx.site.retained_bytes -= self.sent.drop_rounds_before(*inside, &outer, now);
+                let freed = self.sent.drop_rounds_before(*inside, &outer, now);
+                cx.site.take_back(freed);
                 self.received.drop_rounds_before(*inside, &outer, now);
             }
         }

@@ -11,6 +11,8 @@ use rustc_hash::FxHashMap;
 use crate::core::events::EventLog;
 use crate::core::outputs::{Flush, Outputs, Target};
 use crate::core::peers::{LinkState, PeerTable};
+use crate::core::room::Keeping;
+use crate::core::stored::Freed;
 use crate::flow_entry::FlowEntry;
 use crate::ids::{JobId, PeerIx};
 use crate::ready::ReadyQueue;
@@ -38,7 +40,7 @@ pub(crate) struct Site {
     pub(crate) queues: FxHashMap<String, Arc<ReadyQueue>>,
     pub(crate) events: EventLog,
     pub(crate) retained_bytes: usize,
-    pub(crate) retention_limit: usize,
+    pub(crate) keeping: Keeping,
     pub(crate) counters: Counters,
     pub(crate) scheduler_up: bool,
     held: Vec<LinkMessage>,
@@ -59,7 +61,7 @@ impl Site {
         worker: &str,
         incarnation: &str,
         queues: FxHashMap<String, Arc<ReadyQueue>>,
-        retention_limit: usize,
+        keeping: Keeping,
     ) -> Self {
         Self {
             worker: worker.to_owned(),
@@ -67,11 +69,19 @@ impl Site {
             queues,
             events: EventLog::default(),
             retained_bytes: 0,
-            retention_limit,
+            keeping,
             counters: Counters::default(),
             scheduler_up: false,
             held: Vec::new(),
             wanted: Vec::new(),
+        }
+    }
+
+    /// Something is kept no longer.
+    pub(crate) fn take_back(&mut self, freed: Freed) {
+        self.retained_bytes -= freed.memory;
+        for slot in freed.slots {
+            self.keeping.spill.free(slot);
         }
     }
 

@@ -7,6 +7,7 @@ mod flows;
 
 pub use flows::chain;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,11 @@ pub struct Worker {
 }
 
 pub fn worker(id: u32, retention_bytes: usize) -> Worker {
+    worker_with(id, |_, config| config.retention_bytes = retention_bytes)
+}
+
+/// A worker whose configuration the test changes, given the worker's own folder.
+pub fn worker_with(id: u32, change: impl FnOnce(&Path, &mut NodeConfig)) -> Worker {
     let folder = tempfile::tempdir().expect("folder");
     let info = v1::WorkerInfo {
         name: format!("w{id}"),
@@ -45,11 +51,11 @@ pub fn worker(id: u32, retention_bytes: usize) -> Worker {
         Address::Unix(folder.path().join("link.sock")),
         "tcp:127.0.0.1:0".parse().expect("an address"),
     ];
-    let config = NodeConfig {
-        retention_bytes,
+    let mut config = NodeConfig {
         heartbeat_limit: PATIENCE,
         ..NodeConfig::new("test")
     };
+    change(folder.path(), &mut config);
     let node = Node::new(&info, &listen, &config).expect("starts");
     let peer = v1::Peer {
         id,

@@ -4,7 +4,8 @@
 //! A window of a stream comes unasked. With every half of it that is read, the reader says how far the stream may come. One
 //! that has half a window unread when it reads is behind: it says so, and its producer makes no more than may come, until the
 //! reader waits for another stream, or ends. So a chain of producers that wait for room always leads to one that can go on.
-//! What is granted belongs to an attempt of the consumer: when that moves, nothing is left of it.
+//! What is granted belongs to an attempt of the consumer: when that moves, nothing is left of it. Once an end of a stream runs
+//! again, all of it goes to the reader at once, which may lack any part of it.
 //!
 //! Streams of control nodes, results and inputs come as they are made, and so do those in loops: what their producers keep
 //! counts in the quota of their place.
@@ -16,13 +17,11 @@ mod tests;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use omniflow_flow::{Destination, EdgeId, Item, Key, NodeId, NodeKind, Origin, PortIx};
+use omniflow_flow::{Destination, EdgeId, Key, NodeId, NodeKind, Origin, PortIx};
 use omniflow_wire::v1;
 use rustc_hash::FxHashMap;
 
 use crate::activation::Activation;
-use crate::core::binds::NewPlace;
 use crate::core::job::{Context, Job};
 use crate::core::outputs::Target;
 use crate::core::peers::SELF;
@@ -50,8 +49,6 @@ type Lane = (EdgeId, Key);
 struct Granted {
     epoch: u32,
     grant: Grant,
-    /// The attempt has had nothing: what went to one before it is gone.
-    again: bool,
 }
 
 /// Of one job at this worker.
@@ -72,6 +69,12 @@ impl Credits {
         }
         self.limits.insert(lane, granted);
         true
+    }
+
+    /// How many frames of a stream its reader has read, as far as it has said so.
+    pub(crate) fn read(&self, edge: EdgeId, key: &Key) -> u64 {
+        let passes = self.allowed(edge, key);
+        passes.frames.saturating_sub(WINDOW.frames)
     }
 
     /// How far a stream may come to its reader.
@@ -99,7 +102,6 @@ impl Job {
                 let granted = Granted {
                     epoch: activation.epoch,
                     grant,
-                    again: false,
                 };
                 self.tell_of(edge, activation.key.clone(), granted, cx);
             }
@@ -113,17 +115,17 @@ impl Job {
     }
 
     fn tell_of(&mut self, edge: EdgeId, key: Key, granted: Granted, cx: &mut Context<'_>) {
-        let place = self.producers_place(edge, &key);
-        // Wherever the producer goes next, it has to hear of it there.
-        self.credits.told.insert((edge, key.clone()), granted);
-        match place {
+        match self.producers_place(edge, &key) {
             Some(Target::Peer(SELF)) => self.take_grant(edge, key, granted, cx),
-            // Without a way it is told when the link is up.
-            Some(Target::Peer(peer)) if cx.site.reach(peer, cx.out) => {
-                cx.out
-                    .send(Target::Peer(peer), self.credit(edge, &key, granted));
+            Some(Target::Peer(peer)) => {
+                // Without a way it is told when the link is up.
+                if cx.site.reach(peer, cx.out) {
+                    cx.out
+                        .send(Target::Peer(peer), self.credit(edge, &key, granted));
+                }
+                self.credits.told.insert((edge, key), granted);
             }
-            Some(Target::Peer(_) | Target::Scheduler) | None => {}
+            Some(Target::Scheduler) | None => {}
         }
     }
 
@@ -138,7 +140,7 @@ impl Job {
             term: 0,
             epoch: granted.epoch,
             holds: granted.grant.holds,
-            again: granted.again,
+            again: false,
         }
     }
 
@@ -149,54 +151,6 @@ impl Job {
                 cx.out
                     .send(Target::Peer(peer), self.credit(*edge, key, *granted));
             }
-        }
-    }
-
-    /// A node is bound (again). One here that had run elsewhere, or under an earlier epoch, has had nothing of its streams. One
-    /// that makes streams for readers here hears how far they may come.
-    pub(crate) fn tell_new_place(&mut self, bind: &NewPlace, cx: &mut Context<'_>) {
-        if bind.epoch < 2 {
-            return;
-        }
-        let flow = Arc::clone(&self.flow);
-        if bind.peer == SELF {
-            for edge in flow.wires.incoming(bind.node) {
-                let elsewhere = self.producers_place(*edge, &bind.key) != Some(Target::Peer(SELF));
-                if elsewhere && flow.wires.is_paced(*edge) {
-                    let (passes, holds) = (WINDOW, false);
-                    let granted = Granted {
-                        epoch: bind.epoch,
-                        grant: Grant { passes, holds },
-                        again: true,
-                    };
-                    self.tell_of(*edge, bind.key.clone(), granted, cx);
-                }
-            }
-        }
-        let told = self.credits.told.iter();
-        let of_it = told.filter(|((edge, key), _)| {
-            flow.wires.producer(*edge) == Some(bind.node) && self.is_sent_by(*edge, key, bind)
-        });
-        let of_it: Vec<(Lane, Granted)> = of_it.map(|(lane, told)| (lane.clone(), *told)).collect();
-        for ((edge, key), granted) in of_it {
-            self.tell_of(edge, key, granted, cx);
-        }
-    }
-
-    /// A new attempt of a producer begins its stream again, and may not know how far that may come.
-    pub(crate) fn tell_again_of(
-        &mut self,
-        edge: EdgeId,
-        key: &Key,
-        item: &Item<Bytes>,
-        cx: &mut Context<'_>,
-    ) {
-        let first = matches!(item, Item::Frame { seq: 0, .. });
-        if !first || self.credits.told.is_empty() {
-            return;
-        }
-        if let Some(granted) = self.credits.told.get(&(edge, key.clone())).copied() {
-            self.tell_of(edge, key.clone(), granted, cx);
         }
     }
 
@@ -232,7 +186,6 @@ impl Job {
                 passes,
                 holds: credit.holds,
             },
-            again: credit.again,
         };
         self.take_grant(EdgeId(credit.edge), Key::new(&credit.key), granted, cx);
     }
@@ -246,9 +199,6 @@ impl Job {
             return;
         }
         if self.flow.wires.is_paced(edge) {
-            if granted.again {
-                self.sent.rewind(edge, &key);
-            }
             let mut effects = Vec::new();
             self.pass_on(edge, &key, &mut effects, cx);
             self.settle(effects, cx);

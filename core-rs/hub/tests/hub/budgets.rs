@@ -1,10 +1,6 @@
 //! How many bytes the scheduler holds for its clients at most, and what it says then.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
-use common::{ANSWER, config, hanging, request, served, text, wait_for, words};
+use crate::common::{ANSWER, config, hanging, request, served, text, wait_for, words};
 use omniflow_hub::HubConfig;
 use omniflow_wire::v1;
 use omniflow_wire::v1::ErrorCode;

@@ -1,11 +1,7 @@
 //! Binds that go to a better worker before anything of them has run (rule 15).
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
-use common::flows::{agent, deterministic, pdf, routed};
-use common::table::{DONE, RUN, Table};
+use crate::common::flows::{agent, deterministic, pdf, routed};
+use crate::common::table::{DONE, RUN, Table};
 use omniflow_control::{Bind, Event, NodeState};
 use omniflow_flow::NodeId;
 

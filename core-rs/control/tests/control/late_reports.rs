@@ -1,11 +1,7 @@
 //! A job ends with its last result. Workers whose events come later still complete its report, and change nothing else.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
-use common::flow;
-use common::table::{DONE, Table};
+use crate::common::flow;
+use crate::common::table::{DONE, Table};
 use omniflow_control::{Event, Micros, NodeState, NodeUpdate, Outcome, PortTraffic, Traffic};
 use omniflow_flow::Key;
 

@@ -1,9 +1,5 @@
 //! What runs again when a worker dies, and what does not.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use omniflow_control::{
     ClientId, Code, Control, Effect, Event, FlowId, JobId, Limits, Micros, NodeState, NodeUpdate,
     Outcome, Submission,
@@ -20,7 +16,7 @@ impl Table {
     /// Workers 1, 2, … serve one role each, in that order.
     fn new(nodes: &[(&str, &[u32], bool)], workers: &[&str]) -> Self {
         let mut control = Control::new(Limits::default(), policy("round-robin").unwrap(), 1);
-        control.add_flow(common::flow("flow", nodes));
+        control.add_flow(crate::common::flow("flow", nodes));
         let mut table = Self {
             control,
             now: Micros(0),

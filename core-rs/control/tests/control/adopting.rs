@@ -1,11 +1,7 @@
 //! Rule 14: what workers hold of a restored job goes on there; what nobody holds is lost.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
-use common::flows::{deterministic, pdf};
-use common::table::{DONE, Table};
+use crate::common::flows::{deterministic, pdf};
+use crate::common::table::{DONE, Table};
 use omniflow_control::{
     Control, Effect, Event, FlowId, HeldBind, JobId, Limits, Micros, NOBODY, NodeState, Restored,
     Submission,

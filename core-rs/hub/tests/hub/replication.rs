@@ -1,16 +1,14 @@
 //! Rule 17 with a standby: real journals and a real link, in one process; the tests answer for etcd.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{ANSWER, Client, Cluster, PATIENCE, breathe, config, request, served, words, work};
+use crate::common::{
+    ANSWER, Client, Cluster, PATIENCE, breathe, config, request, served, words, work,
+};
 use omniflow_hub::{
     Hub, HubConfig, JournalConfig, Mark, Marked, ReplicationConfig, Standby, StandbyConfig,
 };
@@ -149,7 +147,9 @@ fn rule_17_what_a_client_heard_of_is_there_when_the_standby_leads() {
     let standby = place.follower(7);
     until_standby(&cluster, State::InSync);
     let with = run(&mut client, "with");
-    let hanging = cluster.worker("other", &["read"], |activation| common::hang(&activation));
+    let hanging = cluster.worker("other", &["read"], |activation| {
+        crate::common::hang(&activation)
+    });
     client.submit(v1::SubmitRequest {
         detach: true,
         ..request()

@@ -1,13 +1,9 @@
 //! Resumable nodes whose workers die (rule 12): who is asked what, what goes on from it, and what does not.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::sync::Arc;
 
-use common::build::{FlowBuilder, out, text, texts};
-use common::table::{DONE, RUN, SENT, Table};
+use crate::common::build::{FlowBuilder, out, text, texts};
+use crate::common::table::{DONE, RUN, SENT, Table};
 use omniflow_control::{Code, Effect, Event, NodeState};
 use omniflow_flow::{Graph, Key};
 use omniflow_placement::WorkerId;

@@ -1,9 +1,5 @@
 //! Connections that break under a job: the links go on, and nobody is taken for dead.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::io::copy;
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -14,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use common::flows::{act, rounds};
-use common::{Cluster, config, read_text, request, text, words, work};
+use crate::common::flows::{act, rounds};
+use crate::common::{Cluster, config, read_text, request, text, words, work};
 use omniflow_hub::HubConfig;
 use omniflow_node::{ActivationHandle, Node, NodeConfig};
 use omniflow_wire::v1::job_event::Event;

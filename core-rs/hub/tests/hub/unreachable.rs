@@ -1,14 +1,10 @@
 //! A worker that another one cannot reach: nothing fails before it is known whether it lives.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use common::{Cluster, config, request, work};
+use crate::common::{Cluster, config, request, work};
 use omniflow_hub::HubConfig;
 use omniflow_link::{Address, Endpoint, LinkConfig, LinkSender, Message};
 use omniflow_wire::v1::{ErrorCode, worker_status};

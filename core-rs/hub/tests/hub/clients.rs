@@ -1,14 +1,12 @@
 //! What clients are promised beyond one call: overload, keys, vanishing, resumption, shutdown.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use common::{ANSWER, Cluster, breathe, config, hanging, request, served, wait_for, words, work};
+use crate::common::{
+    ANSWER, Cluster, breathe, config, hanging, request, served, wait_for, words, work,
+};
 use omniflow_hub::HubConfig;
 use omniflow_wire::v1;
 use omniflow_wire::v1::ErrorCode;
@@ -139,7 +137,7 @@ fn a_key_seen_before_with_another_request_is_refused() {
     let (job, _) = client.accepted();
     client.rest();
     let mut other = keyed();
-    other.inputs[0].frames = vec![common::text("something else")];
+    other.inputs[0].frames = vec![crate::common::text("something else")];
     client.submit(other);
     let error = client.refused();
     assert_eq!(

@@ -1,17 +1,13 @@
 //! Flows with control nodes over real links: fan-out, routes, loops, and what the scheduler's own resolver does of them.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::flows::{act, fan_out, fan_out_of_input, rounds, routed};
-use common::{Client, Cluster, config, hang, request, text, words};
+use crate::common::flows::{act, fan_out, fan_out_of_input, rounds, routed};
+use crate::common::{Client, Cluster, config, hang, request, text, words};
 use omniflow_wire::v1;
 use omniflow_wire::v1::ErrorCode;
 use prost::Message;

@@ -3,7 +3,7 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
 // The resolver's tests write graphs with the same words.
-#[path = "../../../flow/tests/resolver/support/build.rs"]
+#[path = "../../../../flow/tests/resolver/support/build.rs"]
 pub mod build;
 pub mod cluster;
 mod flat;

@@ -1,10 +1,6 @@
 //! Random histories of submits, reports, losses, drains and cancels against a naive model of the world.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
-use common::world::{Step, World};
+use crate::common::world::{Step, World};
 use proptest::prelude::*;
 
 fn step() -> impl Strategy<Value = Step> {

@@ -1,20 +1,16 @@
 //! A resumable node whose worker dies (rule 12): the client and whoever else reads from it hear one story.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::time::Duration;
 
+use crate::common::{Cluster, config, hang, read_text, request, text, words, work};
 use bytes::Bytes;
-use common::{Cluster, config, hang, read_text, request, text, words, work};
 use omniflow_node::ActivationHandle;
 use omniflow_wire::v1;
 use prost::Message;
 
 /// `question` → `read` → `speak` → `words`, and `words` → `relay` → `relayed`. What `speak` says is drawn anew each time.
 fn improvised() -> v1::Flow {
-    let mut flow = common::flow();
+    let mut flow = crate::common::flow();
     flow.name = "improvised".to_owned();
     flow.nodes[0].options = Some(v1::NodeOptions {
         deterministic: true,

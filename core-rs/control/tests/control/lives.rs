@@ -1,11 +1,7 @@
 //! Jobs of an earlier life of the scheduler, and deadlines.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
-use common::flows::{agent, deterministic, pdf};
-use common::table::{DONE, RUN, SENT, Table};
+use crate::common::flows::{agent, deterministic, pdf};
+use crate::common::table::{DONE, RUN, SENT, Table};
 use omniflow_control::{
     Code, Control, Effect, Event, FlowId, JobId, Limits, Micros, NOBODY, NodeState, Restored,
     Submission,

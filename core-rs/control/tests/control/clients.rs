@@ -1,9 +1,5 @@
 //! What becomes of a job when its client goes, with and without a word.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use omniflow_control::{
     ClientId, Code, Control, Effect, Event, FlowId, JobId, Limits, Micros, Outcome, Submission,
 };
@@ -25,7 +21,7 @@ impl Table {
             ..Limits::default()
         };
         let mut control = Control::new(limits, policy("round-robin").unwrap(), 1);
-        control.add_flow(common::flow("flow", &[("a", &[], false)]));
+        control.add_flow(crate::common::flow("flow", &[("a", &[], false)]));
         let mut table = Self {
             control,
             now: Micros(0),

@@ -1,11 +1,7 @@
 //! What runs again when a worker dies in the middle of a fan-out, a route or a loop.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
-use common::flows::{agent, deterministic, pdf, routed};
-use common::table::{DONE, RUN, SENT, Table};
+use crate::common::flows::{agent, deterministic, pdf, routed};
+use crate::common::table::{DONE, RUN, SENT, Table};
 use omniflow_control::{Code, Event, NodeState};
 
 const SPLIT: u32 = 0;

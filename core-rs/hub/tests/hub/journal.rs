@@ -1,17 +1,13 @@
 //! Rule 17 in one process: a second hub opens what `kill -9` would leave of the first one's journal at a given moment.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use common::flows::{act, fan_out};
-use common::{ANSWER, Client, Cluster, config, hang, request, words, work};
+use crate::common::flows::{act, fan_out};
+use crate::common::{ANSWER, Client, Cluster, config, hang, request, words, work};
 use omniflow_hub::{HubConfig, JournalConfig};
 use omniflow_wire::v1;
 use omniflow_wire::v1::client_message::Message as Request;
@@ -100,7 +96,7 @@ fn rule_17_a_fan_out_of_an_earlier_life_runs_to_its_result() {
     let (told, news) = channel();
     cluster.worker("shouter", &["shout"], move |activation| {
         let input = activation.activation().value("input").unwrap().unwrap();
-        if common::read_text(&input) == "are" {
+        if crate::common::read_text(&input) == "are" {
             told.send(()).unwrap();
             return hang(&activation);
         }
@@ -195,7 +191,7 @@ fn rule_12_a_restored_job_that_says_something_else_than_its_client_has_fails() {
     cluster.worker("reader", &["read"], |activation| work(&activation));
     cluster.worker("speaker", &["speak"], |activation| {
         activation
-            .emit("output", vec![common::text("HOW")])
+            .emit("output", vec![crate::common::text("HOW")])
             .unwrap();
         hang(&activation);
     });
@@ -210,7 +206,7 @@ fn rule_12_a_restored_job_that_says_something_else_than_its_client_has_fails() {
     next.worker("reader", &["read"], |activation| work(&activation));
     next.worker("speaker", &["speak"], |activation| {
         activation
-            .emit("output", vec![common::text("WHY")])
+            .emit("output", vec![crate::common::text("WHY")])
             .unwrap();
         hang(&activation);
     });

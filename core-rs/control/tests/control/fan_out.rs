@@ -1,11 +1,7 @@
 //! Binds by key: asked for while a job runs, spread over workers, forgotten when their scope has ended.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
-use common::flows::{agent, deterministic, pdf, routed};
-use common::table::{DONE, RUN, Table};
+use crate::common::flows::{agent, deterministic, pdf, routed};
+use crate::common::table::{DONE, RUN, Table};
 use omniflow_control::{Event, KEPT_ATTEMPTS, NodeState, Outcome};
 use omniflow_flow::{Key, NodeId};
 use omniflow_placement::WorkerId;

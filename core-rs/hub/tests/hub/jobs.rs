@@ -1,13 +1,11 @@
 //! What one job is promised: its result, or a refusal or failure that says where and why.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{ANSWER, Cluster, config, hanging, request, served, text, wait_for, words, work};
+use crate::common::{
+    ANSWER, Cluster, config, hanging, request, served, text, wait_for, words, work,
+};
 use omniflow_hub::HubConfig;
 use omniflow_wire::v1;
 use omniflow_wire::v1::job_event::Event;

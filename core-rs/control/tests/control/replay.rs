@@ -1,9 +1,5 @@
 //! What becomes of a job whose dead worker ran a method that does not give the same frames twice (rule 12).
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::sync::Arc;
 
 use omniflow_control::{
@@ -26,7 +22,7 @@ struct Table {
 impl Table {
     /// A job of these nodes, of which `drawn` are not deterministic; each role has the worker of its place, and a second one.
     fn new(nodes: &[(&str, &[u32], bool)], drawn: &[usize]) -> Self {
-        let mut spec = common::flow("flow", nodes).spec().clone();
+        let mut spec = crate::common::flow("flow", nodes).spec().clone();
         drawn
             .iter()
             .for_each(|node| spec.nodes[*node].options.deterministic = false);

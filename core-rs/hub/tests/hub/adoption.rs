@@ -1,10 +1,6 @@
 //! Rule 14 in one process: a second hub opens what `kill -9` would leave of the first one's journal, and the workers, which
 //! live, say what they hold. Jobs go on there: nothing is run twice.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -12,8 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::flows::{act, fan_out, fan_out_of_input, input, rounds, routed};
-use common::{Client, Cluster, Worker, config, hang, read_text, request, text, words};
+use crate::common::flows::{act, fan_out, fan_out_of_input, input, rounds, routed};
+use crate::common::{Client, Cluster, Worker, config, hang, read_text, request, text, words};
 use omniflow_hub::{HubConfig, JournalConfig};
 use omniflow_node::ActivationHandle;
 use omniflow_wire::v1;
@@ -164,12 +160,14 @@ fn ends_well(mut client: Client, next: &Cluster, wanted: &[&str]) -> v1::JobEnd 
 
 #[test]
 fn rule_14_a_running_job_goes_on_where_it_is_and_its_client_misses_nothing() {
-    let flow = common::flow();
+    let flow = crate::common::flow();
     let (cluster, journal) = FirstLife::begin(&flow);
     let (told, news) = channel();
     let (go, gone) = channel::<()>();
     let (told, gone) = (Mutex::new(told), Mutex::new(gone));
-    let reader = cluster.worker("reader", &["read"], |activation| common::work(&activation));
+    let reader = cluster.worker("reader", &["read"], |activation| {
+        crate::common::work(&activation)
+    });
     let speaker = cluster.worker("speaker", &["speak"], move |activation| {
         activation.emit("output", vec![text("HOW")]).unwrap();
         told.lock().unwrap().send(()).unwrap();
@@ -186,7 +184,7 @@ fn rule_14_a_running_job_goes_on_where_it_is_and_its_client_misses_nothing() {
     let (next, client, _copy) = first.dies(&[&reader, &speaker]);
     next.until_ready(2);
     go.send(()).unwrap();
-    let end = ends_well(client, &next, &common::ANSWER);
+    let end = ends_well(client, &next, &crate::common::ANSWER);
     let attempts = end.report.unwrap().activations;
     assert!(
         attempts.iter().all(|attempt| attempt.attempt == 1),
@@ -196,7 +194,7 @@ fn rule_14_a_running_job_goes_on_where_it_is_and_its_client_misses_nothing() {
 
 #[test]
 fn rule_14_what_ran_on_a_worker_that_died_too_runs_again_alone() {
-    let flow = common::flow();
+    let flow = crate::common::flow();
     let director = Stage::holding("speak HOW ARE YOU");
     let (cluster, journal) = FirstLife::begin(&flow);
     let reader = director.worker(&cluster, "reader", &["read"]);
@@ -212,8 +210,10 @@ fn rule_14_what_ran_on_a_worker_that_died_too_runs_again_alone() {
     let mut heir = speaker.info.clone();
     heir.incarnation = "another".to_owned();
     next.hub.worker_seen(&heir.encode_to_vec()).unwrap();
-    next.worker("heir", &["speak"], |activation| common::work(&activation));
-    ends_well(client, &next, &common::ANSWER);
+    next.worker("heir", &["speak"], |activation| {
+        crate::common::work(&activation)
+    });
+    ends_well(client, &next, &crate::common::ANSWER);
     director.assert_each_ran_once(1);
 }
 

@@ -1,15 +1,11 @@
 //! What happens when workers die, fall silent, drain or come back.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use common::{Cluster, config, hang, request, words, work};
+use crate::common::{Cluster, config, hang, request, words, work};
 use omniflow_hub::HubConfig;
 use omniflow_link::{Address, Endpoint, LinkConfig, Message};
 use omniflow_wire::v1::{ErrorCode, node_progress, worker_status};
@@ -204,7 +200,7 @@ fn what_a_slow_worker_has_not_taken_holds_back_new_jobs_and_is_not_its_death() {
     cluster.hub.worker_seen(&info.encode_to_vec()).unwrap();
     cluster.until_ready(2);
     let mut large = request();
-    large.inputs[0].frames = vec![common::text(&"x".repeat(1 << 20))];
+    large.inputs[0].frames = vec![crate::common::text(&"x".repeat(1 << 20))];
     let mut client = cluster.client();
     let refusal = (0..50).find_map(|_| {
         client.submit(large.clone());
@@ -353,7 +349,7 @@ fn a_worker_that_was_to_drain_while_it_could_not_be_reached_is_told_once_it_can(
 #[test]
 fn words_that_the_client_has_are_not_contradicted_by_a_method_that_draws_anew() {
     let cluster = Cluster::new(config());
-    let mut flow = common::flow();
+    let mut flow = crate::common::flow();
     flow.name = "drawn".to_owned();
     for node in &mut flow.nodes {
         node.options = Some(v1::NodeOptions {
@@ -365,7 +361,7 @@ fn words_that_the_client_has_are_not_contradicted_by_a_method_that_draws_anew() 
     cluster.worker("reader", &["read"], |activation| work(&activation));
     let doomed = cluster.worker("doomed", &["speak"], move |activation| {
         activation
-            .emit("output", vec![common::text("HOW")])
+            .emit("output", vec![crate::common::text("HOW")])
             .unwrap();
         hang(&activation);
     });
@@ -378,7 +374,7 @@ fn words_that_the_client_has_are_not_contradicted_by_a_method_that_draws_anew() 
     client.accepted();
     assert!(matches!(
         client.next(),
-        v1::job_event::Event::Frame(frame) if common::read_text(&frame.payload) == "HOW"
+        v1::job_event::Event::Frame(frame) if crate::common::read_text(&frame.payload) == "HOW"
     ));
     cluster.worker("heir", &["speak"], |activation| work(&activation));
     cluster.until_ready(3);

@@ -1,15 +1,11 @@
 //! Jobs over several places whose binds the job table decides, with workers that die in the middle: every job ends with the
 //! results that it would have had.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::sync::Arc;
 
-use common::cluster::Cluster;
-use common::flows::{agent, deterministic, looped_fan, nested, pdf, routed, told};
-use common::value::{Value, outputs};
+use crate::common::cluster::Cluster;
+use crate::common::flows::{agent, deterministic, looped_fan, nested, pdf, routed, told};
+use crate::common::value::{Value, outputs};
 use omniflow_flow::{ActivationInput, Graph, InputValue, Item, Key, NodeId, PortIx};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

@@ -215,6 +215,12 @@ class WorkerConfig(_Section):
     stuck_after_s: Seconds | None = None
     """A role whose threads all run for jobs that are over, for so long, is broken: the worker is started again."""
     retention_bytes: Annotated[int, Field(ge=1)] | None = None
+    """Memory for what it has sent and may have to send again, all jobs together."""
+    retention_disk_bytes: Annotated[int, Field(ge=1)] | None = None
+    """Disk for streams that nobody reads yet, once that memory is full; none by default."""
+    retention_job_bytes: Annotated[int, Field(ge=1)] | None = None
+    """What one job may have retained there, in memory and on disk; beyond it it fails with FLOW_STALLED."""
+    retention_folder: Path | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from omniflow.config.cluster import ClusterConfig
+from omniflow.config.cluster import ClusterConfig, WorkerConfig
 from omniflow.config.errors import ConfigError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -163,8 +163,15 @@ def _resolve_paths(config: ClusterConfig, folder: Path) -> ClusterConfig:
             "etcd": etcd,
             "tls": config.tls.beside(folder) if config.tls else None,
             "flows": tuple(_absolute_flow(target, folder) for target in config.flows),
+            "workers": tuple(_absolute_worker(worker, folder) for worker in config.workers),
         }
     )
+
+
+def _absolute_worker(worker: WorkerConfig, folder: Path) -> WorkerConfig:
+    if worker.retention_folder is None:
+        return worker
+    return worker.model_copy(update={"retention_folder": _absolute(worker.retention_folder, folder)})
 
 
 def _absolute(path: Path, folder: Path) -> Path:

@@ -160,6 +160,9 @@ def _worker_keys(config: ClusterConfig, worker: WorkerConfig, name: str, socket:
         "reconnect_s": config.scheduler.limits.reconnect_s,
         "log_level": config.log_level,
         "retention_bytes": worker.retention_bytes,
+        "retention_disk_bytes": worker.retention_disk_bytes,
+        "retention_job_bytes": worker.retention_job_bytes,
+        "retention_folder": str(worker.retention_folder) if worker.retention_folder else None,
     }
     roles = [role.model_dump(by_alias=True, exclude_none=True) for role in worker.roles]
     return {"name": name, "roles": roles, "listen": list(worker.listen) or [f"unix:{socket}"], **_set(optional)}

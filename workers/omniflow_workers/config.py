@@ -47,6 +47,9 @@ class WorkerConfig(BaseModel):
     )
     tls: TlsConfig | None = Field(default=None, description="certificates for links over TCP; None: they are plain")
     retention_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
+    retention_disk_bytes: int = Field(default=0, ge=0, description="of streams nobody reads yet, once memory is full")
+    retention_job_bytes: int = Field(default=0, ge=0, description="what one job may have retained here; 0: no limit")
+    retention_folder: Path | None = Field(default=None, description="for what is on disk; None: that for such files")
 
 
 def read_config(path: Path) -> WorkerConfig:

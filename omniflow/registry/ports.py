@@ -1,6 +1,14 @@
 """Which ports of this machine are free."""
 
+import itertools
+import random
 import socket
+from collections.abc import Iterator
+
+# Below the ports that the system gives to connections and to listeners that ask for any (from 32,768 on): one of those
+# could be gone again before the process listens that it was chosen for.
+_CHOICE = range(20_000, 32_000)
+_TRIES = 100
 
 
 def free_port(host: str) -> int:
@@ -9,15 +17,29 @@ def free_port(host: str) -> int:
 
 
 def free_ports(count: int, host: str) -> list[int]:
-    """Different ones: all are held until all are chosen."""
-    probes = [socket.socket(_family(host), socket.SOCK_STREAM) for _ in range(count)]
+    """Different ones: all are held until all are chosen. Raises OSError when there are none."""
+    probes: list[socket.socket] = []
     try:
-        for probe in probes:
-            probe.bind((host, 0))
+        for port in _candidates():
+            probe = socket.socket(_family(host), socket.SOCK_STREAM)
+            probes.append(probe)
+            try:
+                probe.bind((host, port))
+            except OSError:
+                probes.pop().close()
+                if port == 0:
+                    raise
+            if len(probes) == count:
+                break
         return [int(probe.getsockname()[1]) for probe in probes]
     finally:
         for probe in probes:
             probe.close()
+
+
+def _candidates() -> Iterator[int]:
+    """Ports to try; in the end whatever the system has."""
+    return itertools.chain(random.SystemRandom().sample(_CHOICE, _TRIES), itertools.repeat(0))
 
 
 def try_listen(host: str, port: int) -> None:

@@ -9,6 +9,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from omniflow.client.failures import sent_along
 from omniflow.errors import OmniFlowError, from_proto
+from omniflow.launch.errors import StartFailed
 from omniflow.launch.ports import split
 from omniflow.v1 import cluster_pb2, cluster_pb2_grpc, flow_pb2
 
@@ -88,6 +89,12 @@ async def until_workers_ready(channel: grpc.aio.Channel, names: Iterable[str]) -
             if not await missing_workers(channel, expected):
                 return
         except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                raise StartFailed(
+                    "another server answers at the scheduler's address",
+                    field="scheduler.listen",
+                    cure="end it, or set `scheduler.listen` to a free port",
+                ) from None
             if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
                 raise
         await asyncio.sleep(_STATUS_INTERVAL_S)

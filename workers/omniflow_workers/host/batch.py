@@ -10,12 +10,13 @@ NEWEST = 0.2
 class BatchSize:
     """One for roles that take longer than a millisecond; more for those that are quicker than a wake-up."""
 
-    def __init__(self) -> None:
+    def __init__(self, largest: int = LARGEST) -> None:
         self._seconds_each = TARGET_SECONDS
+        self._largest = largest
 
     def __call__(self) -> int:
         """How many to take now."""
-        return max(1, min(LARGEST, int(TARGET_SECONDS / self._seconds_each)))
+        return max(1, min(self._largest, int(TARGET_SECONDS / self._seconds_each)))
 
     def ran(self, count: int, seconds: float) -> None:
         """`count` activations took `seconds` together."""

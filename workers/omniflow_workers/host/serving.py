@@ -32,8 +32,12 @@ def serve(
         engine: EngineRole = role
         loops: list[Callable[[], None]] = [lambda: engine.serve(queue)]
     else:
-        slots = Slots(loaded.spec.concurrency)
-        loops = [partial(_run_each, role, queue, slots, slot) for slot in range(loaded.spec.concurrency)]
+        count = loaded.spec.concurrency
+        slots = Slots(count)
+        # What one thread has taken, no other one runs: beside others, one that is slow would hold up the rest of its
+        # batch while they wait for work.
+        sizes = [BatchSize() if count == 1 else BatchSize(largest=1) for _ in range(count)]
+        loops = [partial(_run_each, role, queue, slots, slot, size) for slot, size in enumerate(sizes)]
         _watch(loaded.name, slots, stuck_after_s, broken)
     threads = [
         threading.Thread(target=_guarded, args=(loop, loaded.name, broken), name=f"{loaded.name}-{index}", daemon=True)
@@ -44,8 +48,7 @@ def serve(
     return threads
 
 
-def _run_each(role: Role, queue: TypedQueue, slots: Slots, slot: int) -> None:
-    batch = BatchSize()
+def _run_each(role: Role, queue: TypedQueue, slots: Slots, slot: int, batch: BatchSize) -> None:
     while True:
         activations = queue.take(batch(), WAIT_SECONDS)
         if not activations:

@@ -57,6 +57,15 @@ async def nobody_is_held(stage: Stage) -> AsyncIterator[None]:
         await asyncio.wait({task})
 
 
+async def test_slow_keys_that_come_together_run_together_also_after_quick_ones(client: Client, stage: Stage) -> None:
+    for _ in range(40):
+        await next_job_runs(client)
+    job = await client.submit(fanned_out, {"text": TEXT}, deadline=DEADLINE_S)
+    for act in await stage.acts(len(TEXT.split())):
+        act.go_on()
+    assert await job.result() == {"result": TEXT}
+
+
 async def test_the_keys_of_a_killed_worker_run_again_and_the_join_is_in_order(
     client: Client, shared: PuppetCluster, stage: Stage
 ) -> None:

@@ -1,51 +1,16 @@
 //! Rule 14: what workers hold of a restored job goes on there; what nobody holds is lost.
 
-use crate::common::flows::{deterministic, pdf};
+use crate::common::second_life::second_life;
 use crate::common::table::{DONE, Table};
-use omniflow_control::{
-    Control, Effect, Event, FlowId, HeldBind, JobId, Limits, Micros, NOBODY, NodeState, Restored,
-    Submission,
-};
+use omniflow_control::{Effect, Event, HeldBind, NodeState};
 use omniflow_flow::Key;
-use omniflow_placement::{WorkerId, policy};
+use omniflow_placement::WorkerId;
 
 const SPLIT: u32 = 0;
 const OCR: u32 = 2;
 const CLEAN: u32 = 3;
 const COLLECT: u32 = 4;
 const ANSWER: u32 = 5;
-const WORKERS: &[&str] = &["split", "ocr", "clean", "answer"];
-
-/// A table in its second life, all workers there, with a job of the first one.
-fn second_life() -> Table {
-    let mut control = Control::new(Limits::default(), policy("round-robin").unwrap(), 2);
-    control.add_flow(deterministic(pdf(), &[]));
-    let mut table = Table::of(control);
-    table.job = JobId(77);
-    table.step(Event::Restore(Box::new(Restored {
-        job: table.job,
-        submission: Submission {
-            ticket: 0,
-            client: NOBODY,
-            flow: FlowId(0),
-            tenant: "".into(),
-            priority: 0,
-            deadline_ms: 0,
-            idempotency_key: "".into(),
-            detach: true,
-        },
-        order: 1.0,
-        arrival: 1,
-        arrived: Micros(1),
-        deadline: Micros(600_000_000),
-        first_epoch: 1_000,
-        end: None,
-    })));
-    for (number, role) in (1..).zip(WORKERS) {
-        table.up(number, role);
-    }
-    table
-}
 
 fn held(node: u32, key: &[u32], worker: u32, state: NodeState) -> HeldBind {
     HeldBind {

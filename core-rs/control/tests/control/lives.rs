@@ -1,53 +1,13 @@
 //! Jobs of an earlier life of the scheduler, and deadlines.
 
 use crate::common::flows::{agent, deterministic, pdf};
+use crate::common::second_life::{WORKERS, second_life};
 use crate::common::table::{DONE, RUN, SENT, Table};
-use omniflow_control::{
-    Code, Control, Effect, Event, FlowId, JobId, Limits, Micros, NOBODY, NodeState, Restored,
-    Submission,
-};
-use omniflow_placement::policy;
+use omniflow_control::{Code, Effect, Event, Micros, NodeState};
 
 const OCR: u32 = 2;
 const COLLECT: u32 = 4;
 const ANSWER: u32 = 5;
-const WORKERS: &[&str] = &["split", "ocr", "clean", "answer"];
-
-fn restored(job: JobId, first_epoch: u32) -> Event {
-    Event::Restore(Box::new(Restored {
-        job,
-        submission: Submission {
-            ticket: 0,
-            client: NOBODY,
-            flow: FlowId(0),
-            tenant: "".into(),
-            priority: 0,
-            deadline_ms: 0,
-            idempotency_key: "".into(),
-            detach: true,
-        },
-        order: 1.0,
-        arrival: 1,
-        arrived: Micros(1),
-        deadline: Micros(600_000_000),
-        first_epoch,
-        end: None,
-    }))
-}
-
-/// A table that has just been given back a job of an earlier life, with all workers there.
-fn second_life() -> Table {
-    let mut control = Control::new(Limits::default(), policy("round-robin").unwrap(), 2);
-    control.add_flow(deterministic(pdf(), &[]));
-    let mut table = Table::of(control);
-    table.job = JobId(77);
-    let event = restored(table.job, 1_000);
-    table.step(event);
-    for (number, role) in (1..).zip(WORKERS) {
-        table.up(number, role);
-    }
-    table
-}
 
 #[test]
 fn rule_14_nothing_of_a_restored_job_is_placed_before_every_worker_has_reported() {

@@ -10,6 +10,7 @@ mod flat;
 pub mod flows;
 mod observed;
 pub mod place;
+pub mod second_life;
 pub mod table;
 pub mod value;
 pub mod world;

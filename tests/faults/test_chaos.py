@@ -5,16 +5,17 @@ import os
 import random
 import signal
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from omniflow.client import Client
 from omniflow.flow import collect, each, flow, loop, use
 from omniflow.types import Text
-from tests.cluster_fixtures.cluster import PuppetCluster
+from tests.cluster_fixtures.cluster import LIMITS, PuppetCluster, running, write_cluster
 from tests.cluster_fixtures.puppets import Puppet, Turn
 from tests.cluster_fixtures.submit import next_job_runs
+from tests.faults.conftest import WORKERS as SHARED_WORKERS
 
 AT_ONCE = 12
 WORKERS = ("one", "two-0", "two-1", "three")
@@ -22,6 +23,9 @@ VICTIMS = (*WORKERS, "etcd")
 ROUNDS = 3
 # etcd stops for longer than the leases last that it keeps.
 ETCD_STOPS_S = 12.0
+
+# One job may be hit by kill after kill: three attempts, the default, are for nodes that kill their workers.
+PATIENT = {**LIMITS, "max_attempts": 100}
 
 first = use(Puppet, "first")
 second = use(Puppet, "second")
@@ -46,6 +50,12 @@ def fanned_loop(text: Text) -> Text:
         return second.step(third.echo(text))
 
     return third.join(collect(loop(part, start=word, until="done", max_rounds=8) for word in each(first.words(text))))
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PuppetCluster]:
+    with running(write_cluster(tmp_path_factory.mktemp("chaos"), SHARED_WORKERS, PATIENT)) as cluster:
+        yield cluster
 
 
 # A flow's name, its text for a job of such a name, and the result.

@@ -947,7 +947,6 @@ class Credit(_message.Message):
     TERM_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     HOLDS_FIELD_NUMBER: _builtins.int
-    AGAIN_FIELD_NUMBER: _builtins.int
     job: _builtins.int
     edge: _builtins.int
     frames: _builtins.int
@@ -959,8 +958,6 @@ class Credit(_message.Message):
     """of the consumer"""
     holds: _builtins.bool
     """the reader is behind: the producer is to make no more than that, either"""
-    again: _builtins.bool
-    """this attempt of the reader has had nothing: everything goes again"""
     @_builtins.property
     def key(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
@@ -974,11 +971,10 @@ class Credit(_message.Message):
         term: _builtins.int = ...,
         epoch: _builtins.int = ...,
         holds: _builtins.bool = ...,
-        again: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["again", b"again", "bytes", b"bytes", "edge", b"edge", "epoch", b"epoch", "frames", b"frames", "holds", b"holds", "job", b"job", "key", b"key", "term", b"term"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "edge", b"edge", "epoch", b"epoch", "frames", b"frames", "holds", b"holds", "job", b"job", "key", b"key", "term", b"term"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

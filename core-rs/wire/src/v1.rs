@@ -1888,9 +1888,6 @@ pub struct Credit {
     /// the reader is behind: the producer is to make no more than that, either
     #[prost(bool, tag = "8")]
     pub holds: bool,
-    /// this attempt of the reader has had nothing: everything goes again
-    #[prost(bool, tag = "9")]
-    pub again: bool,
 }
 /// Worker to a new leader, after Welcome: what it still holds of jobs, so that nothing that runs is run again (rule 14).
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -140,7 +140,6 @@ impl Job {
             term: 0,
             epoch: granted.epoch,
             holds: granted.grant.holds,
-            again: false,
         }
     }
 

@@ -153,6 +153,7 @@ impl Control {
             unloaded.extend(plan.nodes[*node].role.zip(held));
             job.pending.push((*node as u32, key.clone()));
             job.read_again(plan, *node, key);
+            job.reopen_loops(plan, *node, key);
         }
         for (role, worker) in unloaded {
             self.unload(role, worker);

@@ -168,22 +168,44 @@ impl Job {
         unloaded
     }
 
-    /// Whether a scope around the bind has ended.
+    /// Whether a fan-out around the bind has ended. (A loop that has ended runs once more, as a whole, when what it gave is
+    /// lost before it was read.)
     pub(crate) fn is_over(&self, plan: &Plan, planned: &PlannedNode, key: &Key) -> bool {
-        let Some(known) = self
-            .scopes
-            .as_deref()
-            .filter(|known| !known.ended.is_empty())
-        else {
-            return false;
-        };
-        let mut depth = 0;
-        planned.around.iter().any(|scope| {
-            let planned = &plan.scopes[*scope as usize];
-            let at = (*scope, key.prefix(depth));
-            depth += usize::from(!planned.is_loop);
-            !planned.turns && known.ended.contains_key(&at)
+        self.ended_around(plan, planned, key)
+            .any(|(scope, _)| !plan.scopes[scope as usize].is_loop)
+    }
+
+    /// Whether any scope around the bind has ended.
+    pub(crate) fn is_left(&self, plan: &Plan, planned: &PlannedNode, key: &Key) -> bool {
+        self.ended_around(plan, planned, key).next().is_some()
+    }
+
+    /// The scopes around a bind that have ended, and do not begin again with another round.
+    fn ended_around(
+        &self,
+        plan: &Plan,
+        planned: &PlannedNode,
+        key: &Key,
+    ) -> impl Iterator<Item = (u32, Key)> {
+        let known = self.scopes.as_deref();
+        let known = known.filter(|known| !known.ended.is_empty());
+        let around = known.map(|_| scopes_around(plan, planned, key));
+        around.into_iter().flatten().filter(move |at| {
+            let turns = plan.scopes[at.0 as usize].turns;
+            !turns && known.is_some_and(|known| known.ended.contains_key(at))
         })
+    }
+
+    /// The bind runs again, and with it all of the loops around it.
+    pub(crate) fn reopen_loops(&mut self, plan: &Plan, node: usize, key: &Key) {
+        let Some(known) = self.scopes.as_deref_mut() else {
+            return;
+        };
+        for at in scopes_around(plan, &plan.nodes[node], key) {
+            if plan.scopes[at.0 as usize].is_loop {
+                known.ended.remove(&at);
+            }
+        }
     }
 
     /// Whether the scope has ended for that key around it.
@@ -247,4 +269,18 @@ impl Job {
             planned.turns.contains(scope) && (at.extends(key) || key.extends(at))
         })
     }
+}
+
+/// The scopes around a bind, outermost first, each with the key around it.
+fn scopes_around(
+    plan: &Plan,
+    planned: &PlannedNode,
+    key: &Key,
+) -> impl Iterator<Item = (u32, Key)> {
+    let mut depth = 0;
+    planned.around.iter().map(move |scope| {
+        let at = (*scope, key.prefix(depth));
+        depth += usize::from(!plan.scopes[*scope as usize].is_loop);
+        at
+    })
 }

@@ -82,7 +82,7 @@ impl Job {
     fn may_bind(&self, plan: &Plan, node: usize, key: &Key) -> bool {
         let planned = plan.nodes.get(node).filter(|node| node.role.is_some());
         planned.is_some_and(|planned| {
-            key.depth() == planned.depth && !self.is_over(plan, planned, key)
+            key.depth() == planned.depth && !self.is_left(plan, planned, key)
         })
     }
 }

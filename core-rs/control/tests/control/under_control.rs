@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use crate::common::cluster::Cluster;
-use crate::common::flows::{agent, deterministic, looped_fan, nested, pdf, routed, told};
+use crate::common::flows::{
+    agent, deterministic, fanned_loop, looped_fan, nested, pdf, routed, told,
+};
 use crate::common::value::{Value, outputs};
 use omniflow_flow::{ActivationInput, Graph, InputValue, Item, Key, NodeId, PortIx};
 use proptest::prelude::*;
@@ -90,9 +92,9 @@ proptest! {
         seed in any::<u64>(),
         joins in prop::collection::vec(0..80usize, 1..6),
         deaths in prop::collection::vec(0..80usize, 0..2),
-        flow in 0..4usize,
+        flow in 0..5usize,
     ) {
-        let spec = [pdf, routed, nested, looped_fan][flow]();
+        let spec = [pdf, routed, nested, looped_fan, fanned_loop][flow]();
         moves(&deterministic(spec, &[]), seed, &deaths, &joins);
     }
 
@@ -134,5 +136,13 @@ proptest! {
         deaths in prop::collection::vec(0..200usize, 1..4),
     ) {
         survives(&deterministic(looped_fan(), &[]), seed, &deaths);
+    }
+
+    #[test]
+    fn rule_12_loops_in_a_fan_out_survive_their_workers(
+        seed in any::<u64>(),
+        deaths in prop::collection::vec(0..200usize, 1..4),
+    ) {
+        survives(&deterministic(fanned_loop(), &[]), seed, &deaths);
     }
 }

@@ -208,3 +208,41 @@ pub fn looped_fan() -> GraphSpec {
     flow.result("parts", texts(), &[out(node, 2)]);
     flow.spec
 }
+
+/// A loop for each page; nodes: 0 split, 1 each, 2 loop, 3 read, 4 next, 5 until, 6 collect, 7 answer. The loop runs at the
+/// side of `read`, and the collect at that of `answer`.
+pub fn fanned_loop() -> GraphSpec {
+    let mut flow = FlowBuilder::new();
+    let pdf = flow.input("pdf", text());
+    let split = flow.node("split", &[("pdf", text(), pdf)], &[texts()]);
+    let page = flow.scope("page", ROOT, false);
+    let each = flow.control(
+        "each",
+        ROOT,
+        NodeKind::Each { scope: page },
+        &[(texts(), out(split, 0))],
+        &[text(), count()],
+    );
+    let rounds = flow.scope("rounds", page, true);
+    let kind = NodeKind::Loop {
+        scope: rounds,
+        carried: 1,
+        emitted: 0,
+        max_rounds: 100,
+    };
+    let start = [(text(), out(each, 0))];
+    let node = flow.control("loop", page, kind.clone(), &start, &[text(), text()]);
+    let read = flow.node("read", &[("state", text(), out(node, 0))], &[text()]);
+    let next = flow.node("next", &[("text", text(), out(read, 0))], &[text()]);
+    let until = flow.node("until", &[("state", text(), out(next, 0))], &[truth()]);
+    for inside in [read, next, until] {
+        flow.place(inside, rounds);
+    }
+    flow.rebuild_loop(node, out(next, 0), out(until, 0), &[], kind);
+    let inputs = [(text(), out(node, 1)), (count(), out(each, 1))];
+    let collected = NodeKind::Collect { scope: page };
+    let collect = flow.control("collect", ROOT, collected, &inputs, &[list()]);
+    let answer = flow.node("answer", &[("pages", list(), out(collect, 0))], &[text()]);
+    flow.result("answer", text(), &[out(answer, 0)]);
+    flow.spec
+}

@@ -211,14 +211,15 @@ impl PageAllocator {
 
     /// How often the page of the pool, of whatever owner, has been freed.
     pub fn generation(&self, page: PageId) -> Result<Generation, PageError> {
-        if page.0 < self.shared.reserved || page.0 >= self.shared.pages {
-            return Err(PageError::UnknownPage {
+        let handed_out = (self.shared.reserved..self.shared.pages).contains(&page.0);
+        let generation = generations::current(self.shared.generations.words(), page);
+        generation
+            .filter(|_| handed_out)
+            .ok_or(PageError::UnknownPage {
                 page,
                 first: self.shared.reserved,
                 end: self.shared.pages,
-            });
-        }
-        Ok(generations::current(self.shared.generations.words(), page))
+            })
     }
 
     /// [`PageError::StalePage`] if the page has been freed since `generation` was noted.

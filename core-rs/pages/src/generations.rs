@@ -30,10 +30,11 @@ impl Generations for PrivateGenerations {
     }
 }
 
-/// The generation of a page that is in the pool. What was read from the page before counts as read before.
-pub(crate) fn current(words: &[AtomicU64], page: PageId) -> Generation {
+/// The generation of a page, if it is in the pool. What was read from the page before counts as read before.
+pub fn current(words: &[AtomicU64], page: PageId) -> Option<Generation> {
     fence(Ordering::Acquire);
-    Generation(words[page.index()].load(Ordering::Relaxed))
+    let word = words.get(page.index())?;
+    Some(Generation(word.load(Ordering::Relaxed)))
 }
 
 /// Raises the generation of a page that this process allocates. [`publish`] before the page is written again.

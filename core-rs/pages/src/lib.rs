@@ -32,7 +32,7 @@ pub use extents::{
     Claim, Death, ExtentCounters, ExtentError, ExtentLayout, Extents, Grant, Reading, Restored,
     Returned,
 };
-pub use generations::{Generations, PrivateGenerations};
+pub use generations::{Generations, PrivateGenerations, current as current_generation};
 pub use id::{ExtentId, Generation, LeaseId, Moment, OwnerId, PageId, Span, Stamped};
 pub use run::{Copies, Page, Pin, Run};
 pub use tenants::TenantUsage;

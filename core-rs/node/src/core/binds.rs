@@ -33,6 +33,9 @@ impl Job {
         }
         for bind in &newer {
             self.resend_into(bind, cx);
+            if bind.epoch > 1 {
+                self.tell_new_producer(bind.node, &bind.key, cx);
+            }
         }
     }
 

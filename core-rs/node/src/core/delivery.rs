@@ -5,7 +5,6 @@ use omniflow_flow::{EdgeId, Effect, Item, Key, Payload, Reader};
 use omniflow_wire::{Frame, v1};
 
 use crate::core::binds::NewPlace;
-use crate::core::credits::Amount;
 use crate::core::job::{At, Context, Job};
 use crate::core::outputs::Target;
 use crate::core::peers::SELF;
@@ -85,10 +84,7 @@ impl Job {
         let Some(Route::Place(peer)) = self.route(edge, key) else {
             return;
         };
-        let allowed = match self.has_restarted(edge, key) {
-            true => Amount::ALL,
-            false => self.credits.allowed(edge, key),
-        };
+        let allowed = self.credits.allowed(edge, key);
         let flow = std::sync::Arc::clone(&self.flow);
         let size = |payload: &Bytes| match flow.wires.producer(edge) {
             Some(node) if flow.graph.resumes(node) => payload.shown().len(),
@@ -102,13 +98,6 @@ impl Job {
                 Err(error) => return self.unreadable(edge, key, &error, cx),
             }
         }
-    }
-
-    /// Whether an end of the stream runs again: then all of it goes to the reader, which may lack any part of it.
-    fn has_restarted(&self, edge: EdgeId, key: &Key) -> bool {
-        let ends = [self.flow.wires.producer(edge), self.flow.consumer(edge)];
-        let mut ends = ends.into_iter().flatten();
-        ends.any(|node| self.epoch_of(node, key) > 1)
     }
 
     fn bring(
@@ -266,10 +255,7 @@ impl Job {
         for (edge, key) in self.sent.edges() {
             let leads = self.leads_to(target, edge, key);
             if leads && self.flow.wires.is_paced(edge) {
-                let read = match self.has_restarted(edge, key) {
-                    true => 0,
-                    false => self.credits.read(edge, key),
-                };
+                let read = self.credits.read(edge, key);
                 for stored in self.sent.passed(edge, key, read) {
                     match stored.load(&cx.site.keeping.spill) {
                         Ok(kept) => self.transmit(target, edge, key, &kept, cx),

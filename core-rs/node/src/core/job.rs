@@ -106,6 +106,7 @@ impl Job {
             // It has moved away, or comes (back) here and the bind is still on its way.
             return self.keep_received(edge, key, epoch, item);
         }
+        self.note_producer(edge, key, epoch, cx);
         let kept = item.clone();
         let mut effects = Vec::new();
         match self.resolver.accept(edge, key, epoch, item, &mut effects) {

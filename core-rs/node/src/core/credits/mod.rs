@@ -4,8 +4,9 @@
 //! A window of a stream comes unasked. With every half of it that is read, the reader says how far the stream may come. One
 //! that has half a window unread when it reads is behind: it says so, and its producer makes no more than may come, until the
 //! reader waits for another stream, or ends. So a chain of producers that wait for room always leads to one that can go on.
-//! What is granted belongs to an attempt of the consumer: when that moves, nothing is left of it. Once an end of a stream runs
-//! again, all of it goes to the reader at once, which may lack any part of it.
+//! What is granted belongs to an attempt of the consumer: when that moves, nothing is left of it, and the stream begins again.
+//! A new attempt of the producer is told what its predecessor was: the reader asks for no more until it has that. It is told
+//! when the reader's place hears where it is, and again with the first that comes from it, for then it is surely there.
 //!
 //! Streams of control nodes, results and inputs come as they are made, and so do those in loops: what their producers keep
 //! counts in the quota of their place.
@@ -56,8 +57,16 @@ struct Granted {
 pub(crate) struct Credits {
     /// What consumers let producers here do. Of streams that are not here, a window may come.
     limits: FxHashMap<Lane, Granted>,
-    /// What consumers here last told producers elsewhere: a lost link has to be told again.
-    told: FxHashMap<Lane, Granted>,
+    /// What consumers here last told producers: a lost link, or a new attempt, has to be told again.
+    told: FxHashMap<Lane, Told>,
+}
+
+/// What a producer was told.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    granted: Granted,
+    /// From which attempt of it something has come since it was first told.
+    heard: u32,
 }
 
 impl Credits {
@@ -115,17 +124,53 @@ impl Job {
     }
 
     fn tell_of(&mut self, edge: EdgeId, key: Key, granted: Granted, cx: &mut Context<'_>) {
+        let told = self.credits.told.entry((edge, key.clone()));
+        told.or_insert(Told { granted, heard: 0 }).granted = granted;
         match self.producers_place(edge, &key) {
             Some(Target::Peer(SELF)) => self.take_grant(edge, key, granted, cx),
-            Some(Target::Peer(peer)) => {
-                // Without a way it is told when the link is up.
-                if cx.site.reach(peer, cx.out) {
-                    cx.out
-                        .send(Target::Peer(peer), self.credit(edge, &key, granted));
-                }
-                self.credits.told.insert((edge, key), granted);
+            // Without a way it is told when the link is up.
+            Some(Target::Peer(peer)) if cx.site.reach(peer, cx.out) => {
+                let credit = self.credit(edge, &key, granted);
+                cx.out.send(Target::Peer(peer), credit);
             }
-            Some(Target::Scheduler) | None => {}
+            Some(Target::Peer(_) | Target::Scheduler) | None => {}
+        }
+    }
+
+    /// A producer has a new attempt, which knows nothing of what the one before was told.
+    pub(crate) fn tell_new_producer(&mut self, node: NodeId, bind: &Key, cx: &mut Context<'_>) {
+        let (graph, wires) = (&self.flow.graph, &self.flow.wires);
+        let from_it = |(edge, key): &&Lane| {
+            let producer = wires.producer(*edge);
+            producer == Some(node) && graph.bind_key(node, key) == *bind
+        };
+        let lanes: Vec<Lane> = self.credits.told.keys().filter(from_it).cloned().collect();
+        for (edge, key) in lanes {
+            self.tell_as_before(edge, key, cx);
+        }
+    }
+
+    /// Something came from an attempt of a producer. If it is a new one, it may have been told before it knew the job.
+    pub(crate) fn note_producer(
+        &mut self,
+        edge: EdgeId,
+        key: &Key,
+        epoch: u32,
+        cx: &mut Context<'_>,
+    ) {
+        if self.credits.told.is_empty() || !self.flow.wires.is_paced(edge) {
+            return;
+        }
+        let told = self.credits.told.get_mut(&(edge, key.clone()));
+        if let Some(told) = told.filter(|told| told.heard < epoch) {
+            told.heard = epoch;
+            self.tell_as_before(edge, key.clone(), cx);
+        }
+    }
+
+    fn tell_as_before(&mut self, edge: EdgeId, key: Key, cx: &mut Context<'_>) {
+        if let Some(told) = self.credits.told.get(&(edge, key.clone())) {
+            self.tell_of(edge, key, told.granted, cx);
         }
     }
 
@@ -145,10 +190,10 @@ impl Job {
 
     /// A link is up again, or for the first time: what it may have lost, and what waited for it.
     pub(crate) fn tell_again(&self, peer: PeerIx, cx: &mut Context<'_>) {
-        for ((edge, key), granted) in &self.credits.told {
+        for ((edge, key), told) in &self.credits.told {
             if self.producers_place(*edge, key) == Some(Target::Peer(peer)) {
-                cx.out
-                    .send(Target::Peer(peer), self.credit(*edge, key, *granted));
+                let credit = self.credit(*edge, key, told.granted);
+                cx.out.send(Target::Peer(peer), credit);
             }
         }
     }
@@ -226,7 +271,7 @@ impl Job {
         }
         self.credits
             .told
-            .retain(|lane, granted| granted.epoch >= epoch || !of_bind(lane));
+            .retain(|lane, told| told.granted.epoch >= epoch || !of_bind(lane));
     }
 
     /// Whether every consumer of an output port lets the activation send one more frame.

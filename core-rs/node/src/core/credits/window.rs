@@ -8,12 +8,6 @@ pub(crate) struct Amount {
 }
 
 impl Amount {
-    /// No bound.
-    pub(crate) const ALL: Self = Self {
-        frames: u64::MAX,
-        bytes: u64::MAX,
-    };
-
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             frames: self.frames.saturating_add(other.frames),

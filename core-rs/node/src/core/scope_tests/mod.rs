@@ -1,6 +1,7 @@
 //! Flows with fan-outs, loops, routes and streams over several cores: whatever order things come in, however often, and
 //! whatever links break, a job does what the resolver's own oracle says, and nothing is left of it.
 
+mod over;
 mod recalls;
 mod scheduler;
 #[path = "../../../../flow/tests/resolver/support/mod.rs"]
@@ -60,7 +61,6 @@ proptest! {
 
     /// Rule 12: attempts that are repeated change nothing of what was delivered.
     #[test]
-    #[ignore = "some case never ends, why is not known yet; it ended before streams came only as far as their reader reads"]
     fn rule_12_nodes_that_move_in_mid_job_change_nothing(
         tape in vec(any::<u8>(), 0..120), seed in any::<u64>(), moves in 1usize..5,
     ) {

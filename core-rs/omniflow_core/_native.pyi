@@ -158,6 +158,35 @@ class Standby:
     def close(self) -> None:
         """Says goodbye to the leader, and lets go of the journal: a `Hub` may open it. Harmless when done before."""
 
+# --- grpc: calls of opaque messages -----------------------------------------------------------------------------------
+
+@final
+class Call:
+    """The client's side of a gRPC call with a stream of messages each way, on a connection and a thread of its own.
+
+    `address`: HOST:PORT; `method`: "/package.Service/Method". What goes wrong is told by `status`.
+    """
+
+    def __new__(
+        cls,
+        address: str,
+        method: str,
+        *,
+        connect_ms: int = 10_000,
+        ping_every_ms: int = 20_000,
+        ping_patience_ms: int = 10_000,
+    ) -> Self: ...
+    def fileno(self) -> int:
+        """A descriptor, readable when there is something to take, or a status."""
+    def send(self, message: bytes) -> None:
+        """Sends a message behind those that wait, at once. Nothing comes of it when the call is over."""
+    def take(self) -> list[bytes]:
+        """The messages that have arrived; resets the descriptor."""
+    def status(self) -> tuple[int, str, list[tuple[str, bytes]]] | None:
+        """How it ended, once everything was taken: gRPC code, message, binary entries of the trailers."""
+    def cancel(self) -> None:
+        """Ends it; the peer is told."""
+
 # --- node: a worker's data path ---------------------------------------------------------------------------------------
 
 @final

@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import time
-from typing import Any
 
 import grpc.aio
 
 from omniflow.client.address import Dialer
+from omniflow.client.call import Call
 from omniflow.client.failures import failure_of, is_break, unreachable
 from omniflow.client.job import Job
 from omniflow.errors import OmniFlowError, Unavailable, from_proto
@@ -35,8 +35,6 @@ ACK_BYTES = 1024 * 1024
 FAREWELL_S = 1.0
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
-
-Call = grpc.aio.StreamStreamCall[bytes, bytes]
 
 
 class _Entry:
@@ -121,7 +119,7 @@ class Exchange:
         pause = FIRST_PAUSE
         while True:
             try:
-                channel = await self._dialer.connect()
+                await self._dialer.connect()
             except Unavailable as error:
                 if time.monotonic() >= give_up_at:
                     self.fail(error)
@@ -131,9 +129,7 @@ class Exchange:
             else:
                 self._outgoing = [self._again(tag, entry) for tag, entry in self._entries.items()]
                 self._wanted.set()
-                raw: Any = channel
-                call: Call = raw.stream_stream(CONNECT)()
-                return call
+                return Call(self._dialer.address, CONNECT, connect_timeout=self._give_up_after)
 
     def _again(self, tag: int, entry: _Entry) -> bytes:
         if entry.request is not None:
@@ -152,7 +148,7 @@ class Exchange:
         finally:
             self._connected = False
             self._left.set()
-            call.cancel()
+            call.close()
             reader.cancel()
             writer.cancel()
             ends = await asyncio.gather(reader, writer, return_exceptions=True)
@@ -176,7 +172,7 @@ class Exchange:
             await self._wanted.wait()
             self._wanted.clear()
             while self._outgoing:
-                await call.write(self._next_batch())
+                call.write(self._next_batch())
 
     def _next_batch(self) -> bytes:
         outgoing, size, count = self._outgoing, 0, 0
@@ -190,11 +186,12 @@ class Exchange:
 
     async def _read(self, call: Call) -> None:
         while True:
-            batch: Any = await call.read()
-            if not isinstance(batch, bytes):
+            batches = await call.read()
+            if not batches:
                 return
-            for event in EventBatch.FromString(batch).events:
-                self._take(event)
+            for batch in batches:
+                for event in EventBatch.FromString(batch).events:
+                    self._take(event)
 
     def _take(self, event: JobEvent) -> None:
         entry = self._entries.get(event.tag)

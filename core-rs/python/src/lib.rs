@@ -2,6 +2,7 @@
 //! modules beside this one; logic lives in the crates they wrap.
 
 mod buffers;
+mod call;
 mod cluster_index;
 mod errors;
 mod flow;
@@ -24,6 +25,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    call::register(module)?;
     cluster_index::register(module)?;
     errors::register(module)?;
     flow::register(module)?;

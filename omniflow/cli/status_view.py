@@ -1,7 +1,7 @@
 """What `status` and `workers` show."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
@@ -81,18 +81,33 @@ def worker_table(workers: Iterable[cluster_pb2.WorkerStatus]) -> Table:
 
 
 def model_lines(workers: Iterable[cluster_pb2.WorkerStatus]) -> list[str]:
-    """Which weights each role has, and how its KV lies; two lines for one role: its workers can share no pages."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    """Which weights each role has, in how many copies, and how its KV lies.
+
+    Workers of one device share a copy. Two lines for one role: its workers can share neither weights nor pages.
+    """
+    found: dict[tuple[str, str, str], list[cluster_pb2.WorkerInfo]] = {}
     for worker in workers:
         for role in worker.info.roles:
             if role.weights_fingerprint:
-                pages = role.page_layout
-                layout = f"pages of {pages.page_tokens} tokens ({pages.page_bytes / 1024:.4g} KiB)"
-                found.setdefault((role.name, role.weights_fingerprint[:12], layout), []).append(worker.info.name)
+                found.setdefault((role.name, role.weights_fingerprint[:12], _layout(role)), []).append(worker.info)
     return [
-        f"{role} on {', '.join(sorted(names))}: weights {weights}, {layout}"
-        for (role, weights, layout), names in sorted(found.items())
+        f"{role} on {', '.join(sorted(info.name for info in infos))}: weights {weights}{_copies(infos)}{layout}"
+        for (role, weights, layout), infos in sorted(found.items(), key=lambda each: each[0])
     ]
+
+
+def _layout(role: cluster_pb2.RoleInfo) -> str:
+    pages = role.page_layout
+    if not role.HasField("page_layout"):
+        return ""
+    return f", pages of {pages.page_tokens} tokens ({pages.page_bytes / 1024:.4g} KiB)"
+
+
+def _copies(infos: Collection[cluster_pb2.WorkerInfo]) -> str:
+    if len(infos) == 1:
+        return ""
+    copies = len({(info.host, info.device) for info in infos})
+    return f" (1 copy for all {len(infos)})" if copies == 1 else f" ({copies} copies)"
 
 
 def status_json(status: cluster_pb2.ClusterStatus | None, state: ClusterState | None) -> str:

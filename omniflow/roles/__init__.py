@@ -12,7 +12,7 @@ from omniflow.roles.description import (
     describe,
     spec_of,
 )
-from omniflow.roles.facts import HoldsModel, add_facts
+from omniflow.roles.facts import HoldsModel, HoldsWeights, add_facts
 from omniflow.roles.failure import InvalidInput, QueueClosed, RoleError, failure_of
 from omniflow.roles.frame import with_state
 from omniflow.roles.invoke import current, invoke
@@ -27,6 +27,7 @@ __all__ = [
     "CoreReady",
     "EngineRole",
     "HoldsModel",
+    "HoldsWeights",
     "InvalidInput",
     "MethodOptions",
     "MethodSpec",

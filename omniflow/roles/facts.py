@@ -29,24 +29,30 @@ class Pages(Protocol):
 
 
 @runtime_checkable
-class HoldsModel(Protocol):
-    """A role that is built around one model with a KV cache says so with these two properties, valid after `load`."""
+class HoldsWeights(Protocol):
+    """A role that is built around one set of weights says so with this property, valid after `load`."""
 
     @property
     def model(self) -> Weights: ...
+
+
+@runtime_checkable
+class HoldsModel(HoldsWeights, Protocol):
+    """One whose model has a KV cache says how that lies, too."""
+
     @property
     def layout(self) -> Pages: ...
 
 
 def add_facts(info: RoleInfo, role: Role) -> None:
-    """Completes what a worker registers for `role`, which is loaded. Nothing to add for one that holds no model."""
-    if not isinstance(role, HoldsModel):
-        return
+    """Completes what a worker registers for `role`, which is loaded. Nothing to add for one that holds no weights."""
     # Authors may call other things `model` and `layout` too.
-    if not (isinstance(role.model, Weights) and isinstance(role.layout, Pages)):
+    if not (isinstance(role, HoldsWeights) and isinstance(role.model, Weights)):
+        return
+    info.weights_fingerprint = role.model.fingerprint
+    if not (isinstance(role, HoldsModel) and isinstance(role.layout, Pages)):
         return
     layout = role.layout
-    info.weights_fingerprint = role.model.fingerprint
     info.page_layout.CopyFrom(
         PageLayout(
             page_tokens=layout.page_tokens,

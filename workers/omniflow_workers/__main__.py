@@ -11,6 +11,7 @@ from omniflow_workers.config import read_config
 from omniflow_workers.memory import give_large_blocks_back
 from omniflow_workers.telemetry import turn_off_telemetry
 from omniflow_workers.threads import limit_threads
+from omniflow_workers.weights.cache import default_folder
 
 # What a supervisor may tell apart: a configuration that will not get better by itself, and everything else.
 EXIT_WRONG_CONFIGURATION = 2
@@ -40,7 +41,7 @@ def main() -> int:
     from omniflow_workers.process import run
 
     try:
-        run(config, _cache_folder())
+        run(config, default_folder())
     except OmniFlowError as error:
         log.error("%s", error)
         return EXIT_FAILED
@@ -48,11 +49,6 @@ def main() -> int:
         log.exception("worker %s ends by a defect, of a role or of the worker", config.name)
         return EXIT_FAILED
     return 0
-
-
-def _cache_folder() -> Path:
-    default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "omniflow"
-    return Path(os.environ.get("OMNIFLOW_CACHE", default))
 
 
 if __name__ == "__main__":

@@ -9,18 +9,29 @@ from omniflow.launch import ClusterState, Kind, ProcessIdentity, ProcessState, P
 from omniflow.v1.cluster_pb2 import ClusterStatus, PageLayout, RoleInfo, StandbyStatus, WorkerInfo, WorkerStatus
 
 
-def _worker(name: str, weights: str) -> WorkerStatus:
+def _worker(name: str, weights: str, device: str = "cpu") -> WorkerStatus:
     layout = PageLayout(page_tokens=16, layers=30, description="30xk:3x64", page_bytes=737_280)
     llm = RoleInfo(name="llm", weights_fingerprint=weights, page_layout=layout)
-    return WorkerStatus(info=WorkerInfo(name=name, roles=[llm, RoleInfo(name="ocr")]))
+    return WorkerStatus(info=WorkerInfo(name=name, roles=[llm, RoleInfo(name="ocr")], host="here", device=device))
 
 
 def test_workers_with_equal_weights_share_a_line_and_others_get_their_own() -> None:
     workers = [_worker("one", "a" * 64), _worker("two", "b" * 64), _worker("zero", "a" * 64)]
     assert model_lines(workers) == [
-        f"llm on one, zero: weights {'a' * 12}, pages of 16 tokens (720 KiB)",
+        f"llm on one, zero: weights {'a' * 12} (1 copy for all 2), pages of 16 tokens (720 KiB)",
         f"llm on two: weights {'b' * 12}, pages of 16 tokens (720 KiB)",
     ]
+
+
+def test_weights_on_several_devices_are_said_to_be_several_copies() -> None:
+    workers = [_worker(name, "a" * 64, device) for name, device in (("one", "cuda:0"), ("two", "cuda:1"))]
+    assert model_lines(workers) == [f"llm on one, two: weights {'a' * 12} (2 copies), pages of 16 tokens (720 KiB)"]
+
+
+def test_weights_of_a_role_without_pages_are_shown_too() -> None:
+    vision = RoleInfo(name="vision", weights_fingerprint="c" * 64)
+    worker = WorkerStatus(info=WorkerInfo(name="one", roles=[vision]))
+    assert model_lines([worker]) == [f"vision on one: weights {'c' * 12}"]
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,15 @@ class Thinker(Role):
         return text
 
 
+class Seeing(Role):
+    def load(self, context: RoleContext) -> None:
+        self.model = Named("cd" * 32)
+
+    @method
+    def see(self, text: Text) -> Text:
+        return text
+
+
 class Plain(Role):
     @method
     def think(self, text: Text) -> Text:
@@ -47,6 +56,15 @@ def test_a_role_around_a_model_registers_its_weights_and_its_page_layout() -> No
     assert info.weights_fingerprint == "ab" * 32
     expected = PageLayout(page_tokens=16, layers=2, description="2xlatent:1x16:float32", page_bytes=4096)
     assert info.page_layout == expected
+
+
+def test_a_role_around_weights_without_a_kv_cache_registers_those() -> None:
+    role = Seeing()
+    role.load(RoleContext())
+    info = describe(Seeing)
+    add_facts(info, role)
+    assert info.weights_fingerprint == "cd" * 32
+    assert not info.HasField("page_layout")
 
 
 def test_a_role_without_a_model_registers_neither() -> None:

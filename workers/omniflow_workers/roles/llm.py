@@ -43,6 +43,7 @@ class Llm(EngineRole):
         options = context.parse(LlmOptions)
         self._options = options
         # Torch comes with this import: only a worker that serves the role pays for it.
+        from omniflow_workers.engines.torch.converting import in_child
         from omniflow_workers.engines.torch.service import open_service
 
         self._service = open_service(
@@ -53,8 +54,13 @@ class Llm(EngineRole):
             page_tokens=options.page_tokens,
             kv_bytes=options.kv_bytes,
             limits=Limits(options.running, options.step_tokens, options.mixed_tokens),
+            converting=in_child,
         )
         self._prompts = Prompts(self._service.tokenizer, self._service.loop.capacity)
+
+    def unload(self) -> None:
+        """Lets go of the weights: the last role of the process that holds them frees them."""
+        self._service.weights.release()
 
     @property
     def model(self) -> ModelFacts:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import shutil
 import tempfile
-import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from omniflow_workers.stop_at import stop_at
+from omniflow_workers.weights.digests import Digests, content_digest
+from omniflow_workers.weights.errors import CacheNotWritable, NoRoomForWeights
+from omniflow_workers.weights.room import FULL, free_at
+
 MANIFEST = "manifest.json"
-_BLOCK = 1 << 24
+_PART = ".part-"
+_BLOCK = 4096
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 Convert = Callable[[Path], None]
 """Writes the files of a converted model into an empty folder."""
-
-
-class CacheWriteError(OSError):
-    """The converted weights could not be written: no room, or no permission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,52 +40,108 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class WeightsCache:
-    """The converted models under `folder`, each in a folder named by its fingerprint."""
+    """The converted models under `folder`, each in a folder named by its fingerprint.
+
+    Only the owner of a name's lock writes under that name, in a folder of its own, which gets the name at the end: so
+    what has the name is whole, unless it was damaged later, which its manifest tells.
+    """
 
     folder: Path
+
+    @property
+    def digests(self) -> Digests:
+        """What is remembered of files that were read."""
+        return Digests(self.folder / "digests")
 
     def entry(self, fingerprint: str, convert: Convert) -> Entry:
         """The model `fingerprint`, converted first when it is not there or damaged.
 
         Of several processes that ask at once, one converts and the others wait. A conversion that is killed leaves
-        nothing that could be taken for a model: the folder gets its name only when every file is on disk.
+        nothing that could be taken for a model, and what it leaves is removed by the next one, of whatever model.
+        Raises `NoRoomForWeights`, `CacheNotWritable`, and what `convert` raises.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
         final = self.folder / fingerprint
-        if intact(final):
+        if self.intact(final):
             return Entry(final, converted=False)
-        with self._lock(fingerprint):
-            if intact(final):
+        with self._writing(), self._lock(fingerprint):
+            if self.intact(final):
                 return Entry(final, converted=False)
+            self._sweep(fingerprint)
+            # Who has mapped a damaged file keeps what he has: it is removed, never written to.
             shutil.rmtree(final, ignore_errors=True)
-            for orphan in self.folder.glob(f"{fingerprint}.part-*"):  # left by a killed process: we hold the lock
-                shutil.rmtree(orphan, ignore_errors=True)
             self._convert(fingerprint, final, convert)
         return Entry(final, converted=True)
 
+    def intact(self, folder: Path) -> bool:
+        """Whether every file of the manifest is there with its size and digest."""
+        try:
+            manifest = json.loads((folder / MANIFEST).read_text())
+            return manifest["fingerprint"] == folder.name and all(
+                (folder / name).stat().st_size == facts["bytes"] and self.digests.of(folder / name) == facts["sha256"]
+                for name, facts in manifest["files"].items()
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return False
+
     def _convert(self, fingerprint: str, final: Path, convert: Convert) -> None:
-        part = Path(tempfile.mkdtemp(prefix=f"{fingerprint}.part-", dir=self.folder))
+        part = Path(tempfile.mkdtemp(prefix=f"{fingerprint}{_PART}", dir=self.folder))
         try:
             convert(part)
+            stop_at("weights-written")
             files = {path.name: _facts(path) for path in sorted(part.iterdir())}
             (part / MANIFEST).write_text(json.dumps({"fingerprint": fingerprint, "files": files}, indent=1))
             for path in part.iterdir():
+                path.chmod(0o444)  # others have it mapped: to change it, remove it
                 _sync(path)
             _sync(part)
+            stop_at("weights-unnamed")
             part.rename(final)
             _sync(self.folder)
         except OSError as error:
-            raise CacheWriteError(
-                error.errno, f"cannot write converted weights: {error.strerror}; free room or set OMNIFLOW_CACHE", part
-            ) from error
+            if error.errno in FULL:
+                room = free_at(self.folder) + sum(path.stat().st_size for path in part.iterdir())
+                raise NoRoomForWeights(self.folder, room + _BLOCK, room) from error
+            raise
         finally:
             shutil.rmtree(part, ignore_errors=True)
 
+    def _sweep(self, fingerprint: str) -> None:
+        """Removes what killed conversions left. We hold the lock of `fingerprint`; of others, what nobody writes."""
+        for part in self.folder.glob(f"*{_PART}*"):
+            name = part.name.partition(_PART)[0]
+            if name == fingerprint:
+                shutil.rmtree(part, ignore_errors=True)
+                continue
+            with suppress(BlockingIOError), self._lock(name, wait=False):
+                shutil.rmtree(part, ignore_errors=True)
+
     @contextmanager
-    def _lock(self, fingerprint: str) -> Iterator[None]:
-        with (self.folder / f"{fingerprint}.lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # the kernel drops it when the process dies
+    def _lock(self, fingerprint: str, *, wait: bool = True) -> Iterator[None]:
+        """The kernel drops it when the process dies. Raises `BlockingIOError` without `wait` when another has it."""
+        path = self.folder / f"{fingerprint}.lock"
+        how = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
+        while True:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with path.open("w") as file:
+                fcntl.flock(file, how)
+                if _is_at(file.fileno(), path):
+                    yield
+                    return
+                # Somebody cleared the folder while we waited: by now others lock another file.
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
             yield
+        except OSError as error:
+            if error.errno not in _FORBIDDEN:
+                raise
+            raise CacheNotWritable(
+                error.errno,
+                f"cannot write converted weights: {error.strerror}; set `cache:` in the cluster file (OMNIFLOW_CACHE) "
+                "to a folder that this user may write to",
+                str(error.filename or self.folder),
+            ) from error
 
 
 def default_folder() -> Path:
@@ -91,22 +150,20 @@ def default_folder() -> Path:
     return Path(os.environ.get("OMNIFLOW_CACHE", default))
 
 
-def intact(folder: Path) -> bool:
-    """Whether every file of the manifest is there with its size and checksum."""
+def cache_of(folder: Path) -> WeightsCache:
+    """The converted models of a worker whose cache folder is `folder`."""
+    return WeightsCache(folder / "weights")
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
     try:
-        manifest = json.loads((folder / MANIFEST).read_text())
-        return all(_facts(folder / name) == facts for name, facts in manifest["files"].items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
         return False
 
 
-def _facts(path: Path) -> dict[str, int]:
-    """Size and CRC-32. The checksum is there against damage, not against malice: it must be quick (1 GB/s)."""
-    crc, size = 0, 0
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            crc, size = zlib.crc32(block, crc), size + len(block)
-    return {"bytes": size, "crc32": crc}
+def _facts(path: Path) -> dict[str, object]:
+    return {"bytes": path.stat().st_size, "sha256": content_digest(path)}
 
 
 def _sync(path: Path) -> None:

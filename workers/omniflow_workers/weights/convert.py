@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omniflow_workers.weights import format
-from omniflow_workers.weights.cache import Entry, WeightsCache
+from omniflow_workers.weights.cache import Convert, Entry, WeightsCache
+from omniflow_workers.weights.fingerprint import fingerprint
 from omniflow_workers.weights.source import WeightsSource
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-CONVERTER = "omniflow-weights-2"
-"""Part of the fingerprint: raise it when the cached form changes, and every model is converted anew."""
+DTYPE = "float32"
+LAYOUT = "joined rows, 3"
+"""Part of the fingerprint: raise its number when the cached form changes, and every model is converted anew."""
 
 WEIGHTS, CONFIG, TOKENIZER, CHAT = "model.safetensors", "config.json", "tokenizer.json", "chat.json"
 
@@ -24,10 +26,10 @@ Examine = Callable[["PreTrainedModel", format.Weights], dict[str, Any]]
 """Looks at a model beside its converted weights; what it returns joins the configuration."""
 
 
-def prepare(source: WeightsSource, cache: WeightsCache, examine: Examine) -> tuple[str, Entry]:
-    """(fingerprint, converted model) of `source`, from the cache when it is there."""
-    fingerprint = source.fingerprint(CONVERTER)
-    return fingerprint, cache.entry(fingerprint, lambda folder: convert(source, folder, examine))
+def prepare(source: WeightsSource, cache: WeightsCache, converting: Convert) -> tuple[str, Entry]:
+    """(fingerprint, converted model) of `source`, from the cache when it is there, else by `converting`."""
+    named = fingerprint(source.content(cache.digests), DTYPE, LAYOUT)
+    return named, cache.entry(named, converting)
 
 
 def convert(source: WeightsSource, folder: Path, examine: Examine) -> None:
@@ -36,9 +38,11 @@ def convert(source: WeightsSource, folder: Path, examine: Examine) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     where: dict[str, Any] = {"pretrained_model_name_or_path": str(source.path)}
+    only: dict[str, Any] = {"use_safetensors": True}
     if source.is_gguf:
         where = {"pretrained_model_name_or_path": str(source.path.parent), "gguf_file": source.path.name}
-    model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32, local_files_only=True)
+        only = {}
+    model = AutoModelForCausalLM.from_pretrained(**where, **only, dtype=getattr(torch, DTYPE), local_files_only=True)
     tokenizer = AutoTokenizer.from_pretrained(**where, local_files_only=True)
     write_model(model, folder, examine)
     tokenizer.backend_tokenizer.save(str(folder / TOKENIZER))

@@ -8,8 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 from omniflow.errors import InvalidArgument
-
-_BLOCK = 1 << 22
+from omniflow_workers.weights.digests import Digests
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +40,15 @@ class WeightsSource:
             return [self.path]
         return sorted(p for p in self.path.iterdir() if p.suffix in (".json", ".safetensors", ".model", ".jinja"))
 
-    def fingerprint(self, converter: str) -> str:
-        """64 hex digits over the names and bytes of all files and the converter's version."""
-        digest = hashlib.blake2b(converter.encode(), digest_size=32)
-        for path in self.files():
-            digest.update(path.name.encode() + b"\0")
-            with path.open("rb") as file:
-                while block := file.read(_BLOCK):
-                    digest.update(block)
-        return digest.hexdigest()
+    def content(self, digests: Digests) -> str:
+        """64 hex digits over the bytes of all files, and in a folder over their names: equal wherever they lie."""
+        files = self.files()
+        if self.is_gguf:
+            return digests.of(files[0])
+        whole = hashlib.sha256()
+        for path in files:
+            whole.update(path.name.encode() + b"\0" + digests.of(path).encode() + b"\n")
+        return whole.hexdigest()
 
 
 def locate(model: str) -> WeightsSource:
@@ -61,6 +60,12 @@ def locate(model: str) -> WeightsSource:
     if path.suffix == ".gguf" and path.is_file():
         return WeightsSource(path.stem, path)
     if (path / "config.json").is_file():
+        if not any(path.glob("*.safetensors")):  # other formats of such folders run code when they are read
+            raise InvalidArgument(
+                f"{path} has no weights in the safetensors format",
+                field="model",
+                cure="fetch those of the model that are, or convert them with safetensors.torch.save_file",
+            )
         return WeightsSource(path.resolve().name, path)
     raise InvalidArgument(
         f"no weights at {model!r}",

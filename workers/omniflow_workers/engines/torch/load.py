@@ -12,12 +12,14 @@ import torch
 from omniflow.errors import InvalidArgument
 from omniflow_workers.engines.base import Chunk, KvLayout, KvPlane, ModelFacts
 from omniflow_workers.engines.torch import llama
+from omniflow_workers.engines.torch.converting import Converting, here
 from omniflow_workers.engines.torch.decoder import Decoder
 from omniflow_workers.engines.torch.engine import TorchEngine
 from omniflow_workers.engines.torch.pool import KvPool
 from omniflow_workers.weights import convert, format
-from omniflow_workers.weights.cache import Entry, WeightsCache
+from omniflow_workers.weights.cache import Entry, cache_of
 from omniflow_workers.weights.source import WeightsSource, locate
+from omniflow_workers.weights.store import HeldWeights, store_of
 
 _EXAMINED = "omniflow_llama"
 _TOLERANCE = 1e-3
@@ -26,21 +28,23 @@ _TOLERANCE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """An engine, and the folder with its tokenizer and chat template."""
+    """An engine, the weights that it computes with, and the folder with its tokenizer and chat template."""
 
     engine: TorchEngine
+    held: HeldWeights
     entry: Entry
 
 
-def load(model: str, cache: Path, *, device: str, page_tokens: int, kv_bytes: int) -> Loaded:
+def load(
+    model: str, cache: Path, *, device: str, page_tokens: int, kv_bytes: int, converting: Converting = here
+) -> Loaded:
     """An engine for `model`, as `locate` takes it. Raises `InvalidArgument` naming the option.
 
     `cache`: the worker's folder for converted weights and the like; `kv_bytes`: size of the KV pool.
     """
     source = locate(model)
-    fingerprint, entry = convert.prepare(source, WeightsCache(cache / "weights"), examine)
+    fingerprint, entry = convert.prepare(source, cache_of(cache), converting(source))
     config = json.loads(entry.file(convert.CONFIG).read_text())
-    weights = format.read(entry.file(convert.WEIGHTS))
     facts = facts_of(source, fingerprint, config)
     layout = layout_of(config, page_tokens)
     pages = kv_bytes // layout.page_bytes
@@ -50,8 +54,9 @@ def load(model: str, cache: Path, *, device: str, page_tokens: int, kv_bytes: in
             field="kv_bytes",
             cure=f"give at least {2 * layout.page_bytes}",
         )
-    decoder = decoder_of(config, weights, device)
-    return Loaded(TorchEngine(facts, decoder, KvPool(layout, pages, torch.device(device))), entry)
+    held = store_of(device).hold(fingerprint, entry.file(convert.WEIGHTS))
+    decoder = decoder_of(config, format.named(held.tensors, held.metadata), device)
+    return Loaded(TorchEngine(facts, decoder, KvPool(layout, pages, torch.device(device))), held, entry)
 
 
 def facts_of(source: WeightsSource, fingerprint: str, config: dict[str, Any]) -> ModelFacts:
@@ -128,4 +133,5 @@ def _through_transformers(config: dict[str, Any], weights: format.Weights, devic
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**plain), dtype=torch.float32)
     model.load_state_dict(dict(weights.named), strict=False, assign=True)
     model.tie_weights()
+    model.requires_grad_(False)  # read-only memory: nobody shall write gradients or updates
     return HuggingFaceDecoder(model.to(device))

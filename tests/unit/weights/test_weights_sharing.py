@@ -1,0 +1,238 @@
+"""One copy on a device for all its processes: the first loads, the others open it, and a dead owner is replaced.
+
+The device here is anonymous host memory; CUDA memory differs in three calls (`sharing/cuda.py`).
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from omniflow_workers.weights.errors import WeightsLost
+from omniflow_workers.weights.sharing import wire
+from omniflow_workers.weights.sharing.home import SharedHome
+from omniflow_workers.weights.sharing.lost import tell, when_lost
+from omniflow_workers.weights.store import WeightsStore
+from tests.unit.weights.memfd_memory import MemfdMemory, hold
+
+NAME = "d" * 64
+SUM = 64 * 63 / 2
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["tests.unit.weights.memfd_memory"])  # torch is imported once, not by every process
+
+
+class Other:
+    """Another process on the same device."""
+
+    def __init__(self, device: str, path: Path, *, slow: bool = False) -> None:
+        self._channel, theirs = PROCESSES.Pipe()
+        self._process = PROCESSES.Process(target=hold, args=(theirs, device, NAME, path, slow))
+        self._process.start()
+        theirs.close()
+
+    def says(self) -> str:
+        assert self._channel.poll(60)
+        return str(self._channel.recv())
+
+    def leave(self) -> None:
+        self._channel.send("leave")
+        self._process.join(60)
+        assert self._process.exitcode == 0
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join(60)
+
+    def __enter__(self) -> Other:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.kill()
+        self._process.close()
+        self._channel.close()
+
+
+@pytest.fixture
+def device() -> str:
+    return f"test-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "w.safetensors"
+    save_file({"w": torch.arange(64.0)}, path)
+    return path
+
+
+@pytest.fixture
+def lost() -> list[str]:
+    return []
+
+
+@contextmanager
+def someone_at(address: str, message: bytes) -> Iterator[None]:
+    """Binds `address` and says `message` to whoever asks."""
+    listener = wire.bind(address)
+    assert listener is not None
+
+    def answer() -> None:
+        asker, _ = listener.accept()
+        asker.sendall(message)
+        asker.shutdown(socket.SHUT_WR)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+        listener.close()
+
+
+def test_a_second_process_opens_what_the_first_loaded(device: str, path: Path) -> None:
+    memory = MemfdMemory()
+    store = WeightsStore(SharedHome(memory, device))
+    with store.hold(NAME, path), Other(device, path) as other:
+        assert other.says() == f"opened {SUM}"
+        other.leave()
+    assert memory.filled == 1
+
+
+def test_this_process_opens_what_another_loaded(device: str, path: Path) -> None:
+    memory = MemfdMemory()
+    with Other(device, path) as other:
+        assert other.says() == f"filled {SUM}"
+        with WeightsStore(SharedHome(memory, device)).hold(NAME, path) as held:
+            assert held.tensors["w"].sum() == SUM
+        other.leave()
+    assert (memory.filled, memory.opened) == (0, 1)
+
+
+def test_when_the_owner_is_killed_the_next_process_loads_again(device: str, path: Path, lost: list[str]) -> None:
+    memory = MemfdMemory()
+    store = WeightsStore(SharedHome(memory, device, lost.append))
+    with Other(device, path) as owner:
+        assert owner.says() == f"filled {SUM}"
+        with store.hold(NAME, path) as held:
+            owner.kill()
+            assert held.tensors["w"].sum() == SUM  # this memory outlives its owner
+            second = WeightsStore(SharedHome(memory, device))
+            with second.hold(NAME, path) as again:
+                assert again.tensors["w"].sum() == SUM
+                assert (memory.filled, memory.opened) == (1, 1)
+    assert lost == []
+
+
+def test_who_opened_memory_that_goes_with_its_owner_is_told_of_its_death(device: str, path: Path) -> None:
+    told = threading.Event()
+    names: list[str] = []
+
+    def lost(fingerprint: str) -> None:
+        names.append(fingerprint)
+        told.set()
+
+    store = WeightsStore(SharedHome(MemfdMemory(outlives_owner=False), device, lost))
+    with Other(device, path) as owner:
+        assert owner.says() == f"filled {SUM}"
+        with store.hold(NAME, path):
+            owner.kill()
+            assert told.wait(60)
+    assert names == [NAME]
+
+
+def test_an_owner_killed_while_it_loads_is_followed_by_one_that_waits(device: str, path: Path) -> None:
+    with Other(device, path, slow=True) as owner:
+        assert owner.says() == "filling"
+        with Other(device, path) as waiting:
+            owner.kill()
+            assert waiting.says() == f"filled {SUM}"
+
+
+def test_an_owner_frees_its_piece_when_nobody_needs_it_and_not_before(device: str, path: Path) -> None:
+    memory = MemfdMemory()
+    store = WeightsStore(SharedHome(memory, device))
+    first = store.hold(NAME, path)
+    with Other(device, path) as other:
+        assert other.says() == f"opened {SUM}"
+        first.release()
+        with store.hold(NAME, path) as again:  # the piece is there: the other process reads it
+            assert again.tensors["w"].sum() == SUM
+        assert memory.filled == 1
+        other.leave()
+    address = wire.address_of(device, NAME)
+    while (listener := wire.bind(address)) is None:  # the owner's thread hears of the other's end
+        threading.Event().wait(0.01)
+    listener.close()
+    with store.hold(NAME, path):
+        assert memory.filled == 2
+
+
+def test_weights_that_cannot_be_loaded_leave_the_next_one_to_try(
+    device: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = MemfdMemory()
+    store = WeightsStore(SharedHome(memory, device))
+
+    def full(_source: torch.Tensor) -> torch.Tensor:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(memory, "fill", full)
+        with pytest.raises(MemoryError):
+            store.hold(NAME, path)
+    with store.hold(NAME, path) as held:
+        assert held.tensors["w"].sum() == SUM
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"\x05\x00\x00\x00hello",
+        b"\xff\xff\xff\xff",
+        b"\x02\x00\x00\x00{}",
+        b'\x1a\x00\x00\x00{"bytes": 7, "handle": {}}',
+    ],
+    ids=["no JSON", "endless", "no handle", "another size"],
+)
+def test_an_owner_that_says_nonsense_is_not_believed(message: bytes, device: str, path: Path) -> None:
+    memory = MemfdMemory()
+    with someone_at(wire.address_of(device, NAME), message):
+        held = WeightsStore(SharedHome(memory, device)).hold(NAME, path)
+        assert held.tensors["w"].sum() == SUM
+        assert memory.filled == 1
+        held.release()
+
+
+def test_descriptors_do_not_pile_up(device: str, path: Path) -> None:
+    with Other(device, path) as owner:
+        assert owner.says() == f"filled {SUM}"
+        store = WeightsStore(SharedHome(MemfdMemory(), device))
+        store.hold(NAME, path).release()
+        threads = threading.active_count()
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(20):
+            store.hold(NAME, path).release()
+        for thread in threading.enumerate():
+            if thread.name == "weights-opened":
+                thread.join(60)
+        assert len(os.listdir("/proc/self/fd")) <= before
+        assert threading.active_count() <= threads
+
+
+def test_the_worker_process_hears_of_lost_weights() -> None:
+    heard: list[WeightsLost] = []
+    when_lost(heard.append)
+    tell(NAME)
+    (error,) = heard
+    assert NAME[:12] in error.message

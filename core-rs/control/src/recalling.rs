@@ -14,6 +14,7 @@ use crate::effect::{Bind, Effect};
 use crate::event::NodeState;
 use crate::ids::{JobId, Micros};
 use crate::job::{Job, Outcome};
+use crate::recovery::Death;
 use crate::slot::{Slot, Stand};
 use crate::table::Control;
 
@@ -167,6 +168,9 @@ impl Control {
     fn movable(&self, role: RoleId) -> BTreeMap<WorkerId, Vec<Movable>> {
         let mut movable: BTreeMap<WorkerId, Vec<Movable>> = BTreeMap::new();
         for job in self.jobs.values().filter(|job| job.may_move()) {
+            if self.has_lost_producers(job) {
+                continue;
+            }
             let plan = &self.plans[job.flow.0 as usize];
             let nodes = plan.movable.iter().filter(|node| {
                 let planned = &plan.nodes[**node as usize];
@@ -186,6 +190,12 @@ impl Control {
         }
         movable.values_mut().for_each(|binds| binds.sort_unstable());
         movable
+    }
+
+    /// Whether a worker that is gone had something of the job that is over: what it sent would not come a second time.
+    fn has_lost_producers(&self, job: &Job) -> bool {
+        let mut placed = job.slots.iter().filter(|(_, _, slot)| slot.is_placed());
+        placed.any(|(_, _, slot)| !self.fleet.is_alive(slot.worker))
     }
 
     /// The worker has given binds back: they go where they are served soonest.
@@ -225,6 +235,16 @@ impl Control {
         }
         for role in unloaded {
             self.unload(role, worker);
+        }
+        let job = self.jobs.get(&id);
+        if job.is_some_and(|job| self.has_lost_producers(job)) {
+            // A worker died in the meantime, and what it had sent went with the bind that was still there then.
+            let giver = self.fleet.get(worker).map(|view| view.name.clone());
+            let death = Death {
+                name: &giver.unwrap_or_default(),
+                cause: "it gave back a node that has to read again what is gone with another worker",
+            };
+            self.recover(id, &death, now, effects);
         }
         self.place(id, now, effects);
     }

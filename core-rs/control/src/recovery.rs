@@ -147,7 +147,10 @@ impl Control {
         for (node, key) in in_order {
             let slot = job.slots.get(*node, key);
             if slot.is_some_and(|slot| job.may_have_sent(&plan.nodes[*node], slot)) {
-                job.alter(*node, key, |slot| slot.sent = true);
+                job.alter(*node, key, |slot| {
+                    slot.sent = true;
+                    slot.lost_sent = true;
+                });
             }
             let held = job.withdraw(*node, key, Stand::Wanted, now, effects);
             unloaded.extend(plan.nodes[*node].role.zip(held));

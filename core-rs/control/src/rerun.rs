@@ -229,13 +229,14 @@ impl Search<'_> {
     /// Whether its next attempt can go on from what was delivered, and nothing that anybody has been given is contradicted by
     /// that: its readers' places keep it until the job is over, and the scheduler's, which shows it to the client, until it
     /// dies itself. Inside of fan-outs they keep it until the reader is over, which is too short to be sure. What a reader had
-    /// heard that is over and dead, nobody knows any more.
+    /// heard that is dead, and over or has told on what it made of it, nobody knows any more.
     fn goes_on(&self, at: &At) -> bool {
         let planned = &self.plan.nodes[at.0];
         let forgotten = self.job.adopted && !planned.results.is_empty();
         let is_gone = |link: &Link| {
             let slot = self.job.slots.get(link.node as usize, &Key::ROOT);
-            slot.is_some_and(|slot| slot.stand == Stand::Over && !self.fleet.is_alive(slot.worker))
+            let over = |slot: &Slot| slot.stand == Stand::Over && !self.fleet.is_alive(slot.worker);
+            slot.is_some_and(|slot| slot.lost_sent || over(slot))
         };
         planned.resumes
             && at.1.is_root()

@@ -127,10 +127,11 @@ impl Control {
 }
 
 impl Job {
-    /// Whether some attempt may have sent something. Who feeds a result may have done so without a report having come.
+    /// Whether some attempt may have sent something. Who feeds a result may have done so without a report having come; of a
+    /// resumable one its readers know, who may die before they are asked.
     pub(crate) fn may_have_sent(&self, planned: &PlannedNode, slot: &Slot) -> bool {
         let shown = || planned.results.iter().any(|port| self.has_shown(*port));
-        slot.sent || slot.state >= NodeState::Started && shown()
+        slot.sent || slot.state >= NodeState::Started && (planned.resumes || shown())
     }
 
     /// Whether frames of the result may be with the client. (Results that are not over are not told apart.)

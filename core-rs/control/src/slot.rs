@@ -33,6 +33,8 @@ pub(crate) struct Slot {
     pub(crate) state: NodeState,
     /// Some attempt of it has said that it sent something.
     pub(crate) sent: bool,
+    /// One that is lost had, made of what it had read, which others may not have.
+    pub(crate) lost_sent: bool,
     /// How often it went elsewhere before it had started: those epochs were no attempts.
     pub(crate) moves: u8,
 }
@@ -46,6 +48,7 @@ impl Slot {
             stand,
             state: NodeState::Bound,
             sent: false,
+            lost_sent: false,
             moves: 0,
         }
     }

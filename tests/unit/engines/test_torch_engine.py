@@ -16,6 +16,7 @@ from omniflow_workers.engines.loop import Piece, Request, Summary
 from omniflow_workers.engines.planner import Limits
 from omniflow_workers.engines.sequence import Sequence
 from omniflow_workers.engines.text import IncrementalText
+from omniflow_workers.engines.torch.converting import here
 from omniflow_workers.engines.torch.huggingface import HuggingFaceDecoder
 from omniflow_workers.engines.torch.llama import LlamaDecoder
 from omniflow_workers.engines.torch.service import Service, open_service
@@ -146,7 +147,7 @@ def test_a_llama_through_attention_interface_gives_the_same_scores(models: Model
     from omniflow_workers.weights.source import locate
 
     source = locate(str(models("llama")))
-    fingerprint, entry = convert.prepare(source, WeightsCache(cache), load.examine)
+    fingerprint, entry = convert.prepare(source, WeightsCache(cache), here(source))
     config = json.loads(entry.file(convert.CONFIG).read_text())
     weights = format.read(entry.file(convert.WEIGHTS))
     facts, layout = load.facts_of(source, fingerprint, config), load.layout_of(config, 8)

@@ -10,6 +10,8 @@ from pathlib import Path
 from omniflow.errors import InvalidArgument
 from omniflow_workers.weights.digests import Digests
 
+_GGUF = b"GGUF"
+
 
 @dataclass(frozen=True, slots=True)
 class PackagedModel:
@@ -39,6 +41,16 @@ class WeightsSource:
         if self.path.is_file():
             return [self.path]
         return sorted(p for p in self.path.iterdir() if p.suffix in (".json", ".safetensors", ".model", ".jinja"))
+
+    def check(self) -> None:
+        """Raises `InvalidArgument` when it is plainly not what its name says, before anything heavy is imported."""
+        if not self.is_gguf:
+            return
+        with self.path.open("rb") as file:
+            if file.read(len(_GGUF)) != _GGUF:
+                raise InvalidArgument(
+                    f"{self.path} is no GGUF file", field="model", cure="fetch it again: it begins with other bytes"
+                )
 
     def content(self, digests: Digests) -> str:
         """64 hex digits over the bytes of all files, and in a folder over their names: equal wherever they lie."""

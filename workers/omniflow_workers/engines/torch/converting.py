@@ -30,6 +30,7 @@ def here(source: WeightsSource) -> Convert:
     """In this process."""
 
     def convert(folder: Path) -> None:
+        source.check()
         from omniflow_workers.engines.torch.load import examine
         from omniflow_workers.weights.convert import convert
 

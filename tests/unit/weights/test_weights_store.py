@@ -11,7 +11,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from omniflow_workers.weights.cache import WeightsCache
+from omniflow import Text
+from omniflow.roles import Role, RoleContext, add_facts, describe, method
 from omniflow_workers.weights.errors import BadWeights
 from omniflow_workers.weights.home import HostHome, Placed
 from omniflow_workers.weights.mapped import MappedFile
@@ -125,10 +126,40 @@ def test_a_file_as_it_is_is_named_by_its_content(store: WeightsStore, path: Path
     copy, other = tmp_path / "copy", tmp_path / "other"
     copy.write_bytes(path.read_bytes())
     save_file({"w": torch.arange(1.0, 65.0)}, other)
-    cache = WeightsCache(tmp_path / "cache")
-    held = [store.hold_file(each, cache) for each in (path, copy, other)]
+    held = [store.hold_file(each, tmp_path / "cache") for each in (path, copy, other)]
     assert held[0].fingerprint == held[1].fingerprint != held[2].fingerprint
     assert held[0].tensors["w"] is held[1].tensors["w"]
+
+
+class Doubler(Role):
+    """A role around weights of its own, as docs/roles.md shows it."""
+
+    def load(self, context: RoleContext) -> None:
+        self.model = store_of(context.device).hold_file(Path(str(context.options["weights"])), context.cache)
+        with torch.device("meta"):
+            self.network = torch.nn.Linear(2, 2, bias=False).requires_grad_(False)
+        self.network.load_state_dict(dict(self.model.tensors), assign=True)
+
+    def unload(self) -> None:
+        self.model.release()
+
+    @method
+    def twice(self, text: Text) -> Text:
+        return text + text
+
+
+def test_a_role_of_ones_own_computes_with_mapped_weights_and_registers_their_fingerprint(tmp_path: Path) -> None:
+    path = tmp_path / "double.safetensors"
+    save_file({"weight": 2 * torch.eye(2)}, path)
+    role = Doubler()
+    role.load(RoleContext(options={"weights": str(path)}, cache=tmp_path / "cache"))
+    assert role.network(torch.tensor([1.0, 3.0])).tolist() == [2.0, 6.0]
+    assert role.network.weight.data_ptr() == role.model.tensors["weight"].data_ptr()
+    info = describe(Doubler)
+    add_facts(info, role)
+    assert info.weights_fingerprint == role.model.fingerprint
+    role.unload()
+    assert role.model.fingerprint not in store_of("cpu").held
 
 
 def test_a_process_has_one_store_for_a_device() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omniflow_workers.weights.cache import WeightsCache, cache_of, default_folder
+from omniflow_workers.weights.cache import cache_of, default_folder
 from omniflow_workers.weights.fingerprint import AS_STORED, fingerprint
 from omniflow_workers.weights.home import Home, Placed, home_of
 from omniflow_workers.weights.mapped import map_file, views
@@ -88,12 +88,12 @@ class WeightsStore:
             self._let_go(fingerprint)
             raise
 
-    def hold_file(self, path: Path, cache: WeightsCache | None = None) -> HeldWeights:
-        """A claim on the weights of a safetensors file as it is. `cache` remembers the file's digest.
+    def hold_file(self, path: Path, cache: Path | None = None) -> HeldWeights:
+        """A claim on the weights of a safetensors file as it is, named by its content.
 
-        Raises as `hold` does.
+        `cache`: the role's `context.cache`, where the file's digest is remembered. Raises as `hold` does.
         """
-        digests = (cache or cache_of(default_folder())).digests
+        digests = cache_of(cache or default_folder()).digests
         return self.hold(fingerprint(digests.of(path), AS_STORED, _PLAIN), path)
 
     @property

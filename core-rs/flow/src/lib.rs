@@ -6,6 +6,7 @@
 //!   one of it and that those who only simulate need no protobuf:
 //!   `omniflow-flow = { workspace = true, features = ["wire"] }`.
 
+mod credits;
 mod effect;
 mod error;
 mod graph;
@@ -23,6 +24,7 @@ mod value_type;
 #[cfg(feature = "wire")]
 pub mod from_wire;
 
+pub use credits::{Amount, Grant, Meter};
 pub use effect::{ActivationInput, Arrival, Effect, Fault, InputValue};
 pub use error::ResolverError;
 pub use graph::Graph;

@@ -69,7 +69,9 @@ impl State {
             self.feed_again(new);
         }
         for new in bound.drain(..) {
+            let (job, node) = (new.job, new.node);
             self.feed_bound(new);
+            self.pace_again(job, node);
         }
         self.bound = bound;
         for id in std::mem::take(&mut self.starting) {

@@ -14,6 +14,14 @@ pub(crate) struct Feed {
     pub(crate) every: bool,
 }
 
+/// An edge that brings a stream of a result from a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Paced {
+    pub(crate) edge: EdgeId,
+    /// Where whoever makes it runs.
+    pub(crate) home: NodeId,
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Feeds {
@@ -27,6 +35,8 @@ pub(crate) struct Feeds {
     pub(crate) dynamic: bool,
     /// By scope, counting the flow itself: how many nodes its values leave by.
     closers: Box<[usize]>,
+    /// Results that are streams of workers, and the edges that bring them.
+    paced: Box<[(usize, Vec<Paced>)]>,
 }
 
 impl Feeds {
@@ -58,6 +68,7 @@ impl Feeds {
             late,
             dynamic: graph.nodes().iter().any(|node| !node.kind.is_role()),
             closers: closers(graph),
+            paced: paced(graph),
         }
     }
 
@@ -71,11 +82,35 @@ impl Feeds {
         self.closers.get(scope.index()).copied().unwrap_or_default()
     }
 
+    /// Results that come as far as they are read, by their index.
+    pub(crate) fn paced(&self) -> impl Iterator<Item = (usize, &[Paced])> {
+        self.paced.iter().map(|(port, edges)| (*port, &edges[..]))
+    }
+
     /// What the scheduler's own resolver takes in when the job begins, and whether that is everything or marks only.
     pub(crate) fn at_the_start(&self) -> impl Iterator<Item = (Feed, bool)> {
         let own = self.own.iter().map(|feed| (*feed, true));
         own.chain(self.late.iter().map(|feed| (*feed, false)))
     }
+}
+
+/// As workers see it: what its maker sends beyond what it was told stays there.
+fn paced(graph: &Graph) -> Box<[(usize, Vec<Paced>)]> {
+    let from_worker = |edge: &EdgeId| {
+        let spec = graph.edge(*edge).filter(|edge| edge.value_type.stream)?;
+        let Origin::Node { node, .. } = spec.from else {
+            return None;
+        };
+        match graph.home(node) {
+            Home::Node(home) if graph.bind_depth(home) == 0 => Some(Paced { edge: *edge, home }),
+            Home::Node(_) | Home::Scheduler => None,
+        }
+    };
+    let ports = (0..graph.results().len()).map(|port| {
+        let edges = graph.edges_into_result(PortIx(port as u32)).iter();
+        (port, edges.filter_map(from_worker).collect::<Vec<_>>())
+    });
+    ports.filter(|(_, edges)| !edges.is_empty()).collect()
 }
 
 fn closers(graph: &Graph) -> Box<[usize]> {

@@ -38,6 +38,7 @@ mod journaling;
 mod membership;
 mod nearest;
 mod outgoing;
+mod pacing;
 mod recalling;
 mod replication;
 mod resolved;

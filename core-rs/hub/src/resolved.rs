@@ -130,6 +130,9 @@ impl State {
         if is_frame {
             self.step(Event::ResultFrame { job: id }, now);
         }
+        if is_frame && stream {
+            self.pace_results(id);
+        }
         if !is_frame || !stream {
             let (job, port) = (id, port.0);
             self.step(Event::ResultOver { job, port }, now);

@@ -7,6 +7,7 @@ use omniflow_flow::Item;
 use omniflow_wire::v1;
 
 use crate::journal::bodies::KeptResult;
+use crate::pacing::Pace;
 use crate::restore::chain;
 
 /// See the module. Frames are kept from `base` on.
@@ -23,6 +24,8 @@ pub(crate) struct ResultLog {
     noted: u64,
     /// What a client may have of an earlier run: nothing is shown before it has come again.
     expected: Option<Expected>,
+    /// How far it may come.
+    pub(crate) pace: Pace,
 }
 
 /// What an earlier run of the job, or an earlier life of the scheduler, may have shown.
@@ -40,6 +43,7 @@ impl ResultLog {
     pub(crate) fn push(&mut self, item: Item<Bytes>) -> Option<u64> {
         match item {
             Item::Frame { payload, .. } => {
+                self.pace.came(self.len(), payload.len());
                 self.undigested += 1;
                 self.bytes += payload.len();
                 self.frames.push_back(payload);
@@ -77,6 +81,8 @@ impl ResultLog {
         let freed = self.bytes;
         *self = Self {
             noted: self.noted,
+            // All of that has to come before anything is shown, whoever is there.
+            pace: Pace::from(self.pace.reached().max(expected.frames)),
             expected: (expected.frames > 0 || expected.mark.is_some()).then_some(expected),
             ..Self::default()
         };
@@ -103,6 +109,20 @@ impl ResultLog {
         };
         self.expected = (frames > 0).then_some(expected);
         self.noted = frames;
+        self.pace = Pace::from(frames);
+    }
+
+    /// A client has everything before this frame, of what has come and of what has not yet.
+    pub(crate) fn reach(&mut self, cursor: u64) {
+        let from = self.pace.reached().max(self.base);
+        let come = (from..cursor.min(self.len())).map(|seq| (seq - self.base) as usize);
+        let bytes = come
+            .filter_map(|at| self.frames.get(at))
+            .map(Bytes::len)
+            .sum();
+        if cursor > self.pace.reached() {
+            self.pace.reach(cursor, bytes);
+        }
     }
 
     /// How many frames there are and their digest, when there are more than the journal was told of.
@@ -145,6 +165,7 @@ impl ResultLog {
     /// Drops every frame up to and with `seq`. Returns the bytes given back.
     pub(crate) fn ack(&mut self, seq: u64) -> usize {
         let before = self.bytes;
+        self.reach(self.len().min(seq.saturating_add(1)));
         self.digest();
         while self.base <= seq
             && let Some(frame) = self.frames.pop_front()

@@ -306,6 +306,7 @@ impl State {
         let after = data.written_at;
         let urgency = if existed { Urgency::Now } else { Urgency::Soon };
         self.clients.news(id, after, urgency);
+        self.read_up_to(job, id);
     }
 
     fn ack(&mut self, client: u64, tag: u64, request: &v1::AckRequest) {
@@ -344,6 +345,7 @@ impl State {
             if let Some(data) = self.jobs.get_mut(&job) {
                 data.subscribers.retain(|subscriber| *subscriber != id);
             }
+            self.pace_results(job);
         }
         self.step(Event::ClientLost(ClientId(client)), now);
     }

@@ -82,6 +82,7 @@ impl State {
         let Some(subscription) = self.clients.subscription(id) else {
             return false;
         };
+        let id_of_job = subscription.job;
         let job = self.control.job(subscription.job);
         let data = self.jobs.get(&subscription.job);
         let known = job
@@ -109,7 +110,9 @@ impl State {
                 }
             }
         }
-        matches!(written, Written::Partly)
+        let partly = matches!(written, Written::Partly);
+        self.read_up_to(id_of_job, id);
+        partly
     }
 }
 

@@ -132,7 +132,8 @@ impl Wires {
         wire.is_some_and(|wire| wire.internal)
     }
 
-    /// Whether its reader says how much may come: a stream from one role to another of the same scope, outside of loops.
+    /// Whether its reader says how much may come: a stream from one role to another of the same scope, outside of loops, or
+    /// a result.
     pub(crate) fn is_paced(&self, edge: EdgeId) -> bool {
         let wire = self.edges.get(edge.index());
         wire.is_some_and(|wire| wire.paced)
@@ -250,15 +251,24 @@ fn wire(graph: &Graph, edge: &EdgeSpec) -> Wire {
 }
 
 fn is_paced(graph: &Graph, edge: &EdgeSpec) -> bool {
-    let (Origin::Node { node: producer, .. }, Destination::Node { node: reader, .. }) =
-        (edge.from, edge.to)
-    else {
+    let Origin::Node { node, .. } = edge.from else {
         return false;
     };
     let nodes = graph.nodes();
-    let (producer, reader) = (&nodes[producer.index()], &nodes[reader.index()]);
-    let roles = producer.kind.is_role() && reader.kind.is_role();
-    roles && edge.value_type.stream && producer.scope == reader.scope
+    let producer = &nodes[node.index()];
+    let is_read = match edge.to {
+        Destination::Node { node, .. } => {
+            let reader = &nodes[node.index()];
+            let roles = producer.kind.is_role() && reader.kind.is_role();
+            roles && producer.scope == reader.scope
+        }
+        // Of what the scheduler makes itself, no worker waits for room.
+        Destination::Result { .. } => match graph.home(node) {
+            Home::Node(home) => graph.bind_depth(home) == 0,
+            Home::Scheduler => false,
+        },
+    };
+    edge.value_type.stream && is_read
 }
 
 /// Whether an edge leads to a role node that is bound when its branch is taken.

@@ -315,3 +315,49 @@ fn rule_14_a_fan_out_of_which_a_worker_died_too_runs_from_its_inputs() {
 fn rule_14_what_was_lost_before_the_scheduler_could_bind_it_again_is_asked_for_again() {
     shouter_dies(true);
 }
+
+/// Says so many numbers, whatever it takes, and waits for a word in the middle.
+fn count(activation: &ActivationHandle, half: u32, go: &Mutex<Receiver<()>>) {
+    let mut said = 0;
+    while said < 2 * half {
+        if said == half {
+            go.lock().unwrap().recv().unwrap();
+        }
+        match activation
+            .emit("output", vec![text(&said.to_string())])
+            .unwrap()
+        {
+            0 => assert!(activation.wait_for_room(Duration::from_secs(20)).unwrap()),
+            _ => said += 1,
+        }
+    }
+    activation.finish([].into()).unwrap();
+}
+
+#[test]
+fn rule_10_a_long_result_goes_on_under_the_next_scheduler_as_far_as_it_is_read() {
+    const HALF: u32 = 3_000;
+    let (cluster, journal) = FirstLife::begin(&crate::common::flow());
+    let reader = cluster.worker("reader", &["read"], |activation| {
+        crate::common::work(&activation);
+    });
+    let (go, gone) = channel();
+    let gone = Mutex::new(gone);
+    let speaker = cluster.worker("speaker", &["speak"], move |activation| {
+        count(&activation, HALF, &gone);
+    });
+    cluster.until_ready(2);
+    let mut first = FirstLife::submit(cluster, journal, "speak", &["go"]);
+    // More than a window has been shown, and more than that is there.
+    for _ in 0..HALF / 2 {
+        first.client.next();
+    }
+    let (next, mut client, _copy) = first.dies(&[&reader, &speaker]);
+    go.send(()).unwrap();
+    client.accepted();
+    let (frames, end) = client.rest();
+    assert_eq!(end.error, None);
+    let all: Vec<String> = (0..2 * HALF).map(|number| number.to_string()).collect();
+    assert_eq!(words(&frames), all);
+    next.assert_clean();
+}

@@ -13,4 +13,5 @@ mod jobs;
 mod journal;
 mod replication;
 mod resuming;
+mod slow_clients;
 mod unreachable;

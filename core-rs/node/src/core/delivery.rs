@@ -51,7 +51,7 @@ impl Job {
         let mark = self.flow.graph.is_mark(edge, &kept.item);
         match self.route(edge, key) {
             None | Some(Route::Leaving) => {}
-            Some(Route::Place(_)) if self.flow.wires.is_paced(edge) => {
+            Some(Route::Place(_) | Route::Scheduler) if self.flow.wires.is_paced(edge) => {
                 self.pass_on(edge, key, more, cx);
             }
             Some(Route::Place(peer)) => self.bring(peer, edge, key, kept, more, cx),
@@ -81,8 +81,10 @@ impl Job {
         more: &mut Vec<Effect<Bytes>>,
         cx: &mut Context<'_>,
     ) {
-        let Some(Route::Place(peer)) = self.route(edge, key) else {
-            return;
+        let target = match self.route(edge, key) {
+            Some(Route::Place(peer)) => Target::Peer(peer),
+            Some(Route::Scheduler) => Target::Scheduler,
+            _ => return,
         };
         let allowed = self.credits.allowed(edge, key);
         let flow = std::sync::Arc::clone(&self.flow);
@@ -93,7 +95,10 @@ impl Job {
         loop {
             let spill = &cx.site.keeping.spill;
             match self.sent.pass(edge, key, allowed, spill, size) {
-                Ok(Some(kept)) => self.bring(peer, edge, key, kept, more, cx),
+                Ok(Some(kept)) => match target {
+                    Target::Peer(peer) => self.bring(peer, edge, key, kept, more, cx),
+                    Target::Scheduler => self.transmit(target, edge, key, &kept, cx),
+                },
                 Ok(None) => return,
                 Err(error) => return self.unreadable(edge, key, &error, cx),
             }
@@ -255,7 +260,11 @@ impl Job {
         for (edge, key) in self.sent.edges() {
             let leads = self.leads_to(target, edge, key);
             if leads && self.flow.wires.is_paced(edge) {
-                let read = self.credits.read(edge, key);
+                let read = match target {
+                    // What it has read is with a client; it may still lack some of that itself.
+                    Target::Scheduler => 0,
+                    Target::Peer(_) => self.credits.read(edge, key),
+                };
                 for stored in self.sent.passed(edge, key, read) {
                     match stored.load(&cx.site.keeping.spill) {
                         Ok(kept) => self.transmit(target, edge, key, &kept, cx),
@@ -275,6 +284,7 @@ impl Job {
             self.unreadable(edge, &key, &error, cx);
         }
         if target == Target::Scheduler {
+            self.pass_results_on(cx);
             self.ask_again(cx);
             self.tell_left_again(cx);
         }

@@ -21,6 +21,7 @@ mod random_tests;
 mod recalling;
 mod received;
 mod renewing;
+mod results;
 mod resuming;
 mod retention;
 mod room;
@@ -102,14 +103,17 @@ impl Core {
         match message {
             LinkMessage::Frame(frame) => self.frame(frame, now, out),
             LinkMessage::Unwanted(unwanted) => self.unwanted(&unwanted, now, out),
-            LinkMessage::Credit(credit) => {
-                self.step(JobId(credit.job), now, out, |job, cx, _| {
-                    job.credited(&credit, cx);
-                });
-            }
+            LinkMessage::Credit(credit) => self.credited(&credit, now, out),
             other => return Err(Unexpected(other.name())),
         }
         Ok(())
+    }
+
+    /// A reader says how far something that is sent from here may come.
+    fn credited(&mut self, credit: &v1::Credit, now: Instant, out: &mut Outputs) {
+        self.step(JobId(credit.job), now, out, |job, cx, _| {
+            job.credited(credit, cx);
+        });
     }
 
     /// The reader of something that is sent from here wants no more of it.

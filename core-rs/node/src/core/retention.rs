@@ -217,10 +217,15 @@ impl Retention {
         Some(self.drop_spent(edge, &key))
     }
 
+    /// Whether frames of such a stream were given up.
+    pub(crate) fn has_given_up(&self, edge: EdgeId, key: &Key) -> bool {
+        let sent = self.sent.get(edge.0, key);
+        sent.is_some_and(|sent| sent.dropped > 0)
+    }
+
     /// Whether something for this key, or right inside of it, was given up.
     pub(crate) fn is_gone(&self, edge: EdgeId, key: &Key) -> bool {
-        let sent = self.sent.get(edge.0, key);
-        self.gone.any(edge, key) || sent.is_some_and(|sent| sent.dropped > 0)
+        self.gone.any(edge, key) || self.has_given_up(edge, key)
     }
 
     /// Drops what earlier rounds sent.

@@ -181,7 +181,7 @@ impl Job {
             cure: stall.cure().to_owned(),
             ..Default::default()
         };
-        self.give_out(edge, key, epoch, error, cx);
+        self.fail_at(edge, key, epoch, error, cx);
     }
 
     /// What was put on disk is not there any more.
@@ -192,19 +192,29 @@ impl Job {
         error: &SpillError,
         cx: &mut Context<'_>,
     ) {
-        let epoch = self.flow.wires.producer(edge);
-        let epoch = epoch.map_or(0, |producer| self.epoch_of(producer, key));
         let error = v1::Error {
             code: v1::ErrorCode::Internal.into(),
             message: format!("edge {}: {error}", self.flow.edge_name(edge)),
             cure: "check the disk of the worker's retention_folder".to_owned(),
             ..Default::default()
         };
-        self.give_out(edge, key, epoch, error, cx);
+        self.give_out(edge, key, error, cx);
     }
 
-    /// The job cannot go on here.
-    fn give_out(
+    /// The job cannot go on here, for something of this edge is lost.
+    pub(super) fn give_out(
+        &mut self,
+        edge: EdgeId,
+        key: &Key,
+        error: v1::Error,
+        cx: &mut Context<'_>,
+    ) {
+        let producer = self.flow.wires.producer(edge);
+        let epoch = producer.map_or(0, |producer| self.epoch_of(producer, key));
+        self.fail_at(edge, key, epoch, error, cx);
+    }
+
+    fn fail_at(
         &mut self,
         edge: EdgeId,
         key: &Key,

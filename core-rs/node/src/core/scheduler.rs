@@ -27,10 +27,14 @@ impl Core {
         now: Instant,
         out: &mut Outputs,
     ) -> Result<(), u64> {
+        let is_new = term > self.term;
         if !self.obey(term) {
             return Err(self.term);
         }
         self.site.scheduler_up = true;
+        if is_new {
+            self.begin_results_again(now, out);
+        }
         if !self.jobs.is_empty() {
             let jobs = self.jobs.values().map(Job::holding).collect();
             out.send(Target::Scheduler, v1::Holding { jobs });
@@ -44,6 +48,17 @@ impl Core {
             out.send(Target::Scheduler, v1::Drained {});
         }
         Ok(())
+    }
+
+    fn begin_results_again(&mut self, now: Instant, out: &mut Outputs) {
+        let cx = &mut Context {
+            site: &mut self.site,
+            out,
+            now,
+        };
+        for job in self.jobs.values_mut() {
+            job.begin_results_again(cx);
+        }
     }
 
     /// Its link broke: jobs go on, events and results wait.
@@ -78,6 +93,7 @@ impl Core {
             LinkMessage::Drain(message) => message.term,
             LinkMessage::ScopeLeft(message) => message.term,
             LinkMessage::Unwanted(message) => message.term,
+            LinkMessage::Credit(message) => message.term,
             LinkMessage::Frame(frame) => frame.header.term,
             other => return Err(Unexpected(other.name())),
         };
@@ -103,6 +119,7 @@ impl Core {
             LinkMessage::Drain(_) => self.drain(false, out),
             LinkMessage::ScopeLeft(left) => self.scope_left(&left, now, out),
             LinkMessage::Unwanted(unwanted) => self.unwanted(&unwanted, now, out),
+            LinkMessage::Credit(credit) => self.credited(&credit, now, out),
             LinkMessage::Frame(frame) => self.frame(frame, now, out),
             other => return Err(Unexpected(other.name())),
         }

@@ -8,10 +8,8 @@
 //! A new attempt of the producer is told what its predecessor was: the reader asks for no more until it has that. It is told
 //! when the reader's place hears where it is, and again with the first that comes from it, for then it is surely there.
 //!
-//! Streams of control nodes, results and inputs come as they are made, and so do those in loops: what their producers keep
-//! counts in the quota of their place.
-
-mod window;
+//! Of results, the scheduler says it, as the client reads (`results`). Streams of control nodes and inputs come as they are
+//! made, and so do those in loops: what their producers keep counts in the quota of their place.
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +25,7 @@ use crate::core::job::{Context, Job};
 use crate::core::outputs::Target;
 use crate::core::peers::SELF;
 use crate::ids::PeerIx;
-pub(crate) use window::{Amount, Grant, Meter};
+pub(crate) use omniflow_flow::{Amount, Grant, Meter};
 
 /// What a reader may have unread, and has on its way.
 #[cfg(not(test))]
@@ -82,8 +80,16 @@ impl Credits {
 
     /// How many frames of a stream its reader has read, as far as it has said so.
     pub(crate) fn read(&self, edge: EdgeId, key: &Key) -> u64 {
-        let passes = self.allowed(edge, key);
-        passes.frames.saturating_sub(WINDOW.frames)
+        match self.allowed(edge, key).frames {
+            // For nobody reads them.
+            u64::MAX => 0,
+            passes => passes.saturating_sub(WINDOW.frames),
+        }
+    }
+
+    /// Whoever granted it is not there any more.
+    pub(crate) fn forget(&mut self, edge: EdgeId, key: &Key) {
+        self.limits.remove(&(edge, key.clone()));
     }
 
     /// How far a stream may come to its reader.
@@ -235,10 +241,9 @@ impl Job {
     }
 
     fn take_grant(&mut self, edge: EdgeId, key: Key, granted: Granted, cx: &mut Context<'_>) {
-        let Some(consumer) = self.flow.consumer(edge) else {
-            return;
-        };
-        let over = granted.epoch < self.epoch_of(consumer, &key);
+        // Without a consumer it is a result.
+        let consumer = self.flow.consumer(edge);
+        let over = consumer.is_some_and(|consumer| granted.epoch < self.epoch_of(consumer, &key));
         if over || !self.credits.limit((edge, key.clone()), granted) {
             return;
         }

@@ -3,6 +3,7 @@
 
 mod over;
 mod recalls;
+mod results;
 mod scheduler;
 #[path = "../../../../flow/tests/resolver/support/mod.rs"]
 mod support;

@@ -1,7 +1,9 @@
-//! Binds that the scheduler asks for, as the job table does: what no engine has taken goes elsewhere.
+//! Binds that the scheduler asks for, as the job table does: what no engine has taken goes elsewhere. And what is known of
+//! attempts that were elsewhere before.
 
 use omniflow_flow::{Key, NodeId, NodeKind};
 use omniflow_wire::v1;
+use omniflow_wire::v1::node_progress::State;
 
 use super::JOB;
 use super::scheduler::Scheduler;
@@ -54,6 +56,14 @@ impl Scheduler {
                 self.moves += 1;
                 self.move_nodes(&[at]);
             }
+        }
+    }
+
+    /// An attempt had begun before the node moved: what it sent counts, though the next one may never begin.
+    pub(super) fn fired_before(&mut self, at: (NodeId, Key), event: &v1::NodeEvent) {
+        if event.state() == State::Queued && !self.seen.fired.contains_key(&at) {
+            self.seen.fire(at.clone(), 0);
+            self.seen.lose(|fired| *fired == at);
         }
     }
 }

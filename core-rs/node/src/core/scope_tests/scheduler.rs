@@ -32,6 +32,8 @@ pub(super) struct Scheduler {
     pub(super) moved: bool,
     /// How many binds workers have given back.
     pub(super) moves: usize,
+    /// By edge into a result: how many frames have come, as far as is known.
+    pub(super) came: BTreeMap<EdgeId, u64>,
     /// Activations that have ended, with their epochs.
     pub(super) ended: BTreeSet<(NodeId, Key)>,
     random: u64,
@@ -50,6 +52,7 @@ impl Scheduler {
             seen: Seen::default(),
             moved: false,
             moves: 0,
+            came: BTreeMap::new(),
             ended: BTreeSet::new(),
             random: seed,
         };
@@ -154,6 +157,7 @@ impl Scheduler {
         for worker in 0..WORKERS {
             self.out.push((worker, message.clone().into()));
         }
+        self.grant_again(nodes);
     }
 
     /// Binds a node again, maybe elsewhere, as if its attempt were lost. What else has to run again with one at whose side
@@ -297,7 +301,7 @@ impl Scheduler {
         }
         let bind = (at.0, self.graph.bind_key(at.0, &at.1));
         if self.bound.get(&bind) != Some(&(worker, event.epoch)) {
-            return;
+            return self.fired_before(at, event);
         }
         match event.state() {
             State::Queued => {
@@ -333,6 +337,7 @@ impl Scheduler {
             // It was bound meanwhile: whoever sent this sends it there, too.
             return;
         }
+        self.grant(edge, &item);
         self.accept(edge, &key, header.epoch, item);
     }
 

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use omniflow_flow::{Graph, NodeId, NodeSpec, PortIx};
 use omniflow_wire::{LinkMessage, v1};
 
+use super::WORKERS;
 use super::scheduler::Scheduler;
 use super::support::mix;
 use super::support::role::{self, Carried};
 use super::wire::Wire;
 use super::words::{decode, encode};
-use super::WORKERS;
 use crate::activation::{Activation, InputKind};
 use crate::core::credits::Grant;
 use crate::core::{Core, Outputs, Target};

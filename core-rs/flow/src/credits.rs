@@ -1,28 +1,33 @@
-//! How much may be on its way, as its reader and its sender count it. Pure.
+//! How much of a stream may be on its way, as its reader and its sender count it (rule 10).
 
 /// How many frames, and how many bytes in them, from a stream's beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Amount {
-    pub(crate) frames: u64,
-    pub(crate) bytes: u64,
+pub struct Amount {
+    /// Their number.
+    pub frames: u64,
+    /// What is in them.
+    pub bytes: u64,
 }
 
 impl Amount {
-    pub(crate) fn plus(self, other: Self) -> Self {
+    /// Both together.
+    pub fn plus(self, other: Self) -> Self {
         Self {
             frames: self.frames.saturating_add(other.frames),
             bytes: self.bytes.saturating_add(other.bytes),
         }
     }
 
-    pub(crate) fn minus(self, other: Self) -> Self {
+    /// What is more than the other; never below nothing.
+    pub fn minus(self, other: Self) -> Self {
         Self {
             frames: self.frames.saturating_sub(other.frames),
             bytes: self.bytes.saturating_sub(other.bytes),
         }
     }
 
-    fn half(self) -> Self {
+    /// Rounded down.
+    pub fn half(self) -> Self {
         Self {
             frames: self.frames / 2,
             bytes: self.bytes / 2,
@@ -30,29 +35,29 @@ impl Amount {
     }
 
     /// In frames or in bytes.
-    fn reaches(self, other: Self) -> bool {
+    pub fn reaches(self, other: Self) -> bool {
         self.frames >= other.frames || self.bytes >= other.bytes
     }
 
     /// Whether one more frame fits behind so much. The last one may go beyond: what is larger than a window has to get
     /// through too.
-    pub(crate) fn has_room(self, sent: Self) -> bool {
+    pub fn has_room(self, sent: Self) -> bool {
         sent.frames < self.frames && sent.bytes < self.bytes
     }
 }
 
 /// What a reader lets its producer do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Grant {
+pub struct Grant {
     /// So much may come to the reader, from the stream's beginning. What is beyond stays with its producer.
-    pub(crate) passes: Amount,
+    pub passes: Amount,
     /// The reader is behind: its producer is to make no more than that, either.
-    pub(crate) holds: bool,
+    pub holds: bool,
 }
 
 impl Grant {
     /// Whether a producer that has made so much may make one frame more.
-    pub(crate) fn has_room(self, made: Amount) -> bool {
+    pub fn has_room(self, made: Amount) -> bool {
         !self.holds || self.passes.has_room(made)
     }
 }
@@ -60,7 +65,7 @@ impl Grant {
 /// Counts what is read of a stream, and says when its producer has to hear of it. Before anything is said, a window may
 /// come.
 #[derive(Debug, Default)]
-pub(crate) struct Meter {
+pub struct Meter {
     read: Amount,
     told: Option<Amount>,
     holds: bool,
@@ -69,7 +74,7 @@ pub(crate) struct Meter {
 impl Meter {
     /// Something was read, and so much waits unread. A window more than was read may come, which is said again with every
     /// half of it. A reader that has half of it unread is behind.
-    pub(crate) fn note(&mut self, read: Amount, unread: Amount, window: Amount) -> Option<Grant> {
+    pub fn note(&mut self, read: Amount, unread: Amount, window: Amount) -> Option<Grant> {
         self.read = self.read.plus(read);
         let target = self.read.plus(window);
         let behind = !self.holds && unread.reaches(window.half());
@@ -85,8 +90,23 @@ impl Meter {
         })
     }
 
+    /// What was read.
+    pub fn read(&self) -> Amount {
+        self.read
+    }
+
+    /// What the producer may do now, for one that does not know it.
+    pub fn now(&mut self, window: Amount) -> Grant {
+        let passes = self.read.plus(window);
+        self.told = Some(passes);
+        Grant {
+            passes,
+            holds: self.holds,
+        }
+    }
+
     /// The reader waits for something else, or reads no more: this must not hold its producer up.
-    pub(crate) fn lift(&mut self) -> Option<Grant> {
+    pub fn lift(&mut self) -> Option<Grant> {
         let passes = self.told.filter(|_| self.holds)?;
         self.holds = false;
         Some(Grant {

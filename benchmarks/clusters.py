@@ -23,14 +23,18 @@ class RunningCluster:
 
 
 @contextmanager
-def running(file: str) -> Iterator[RunningCluster]:
-    """Starts the cluster of `file` (relative to the repository) on free ports with a run folder of its own."""
+def running(file: str, **changes: object) -> Iterator[RunningCluster]:
+    """Starts the cluster of `file` (relative to the repository) on free ports with a run folder of its own.
+
+    `changes`: keys of the cluster file that shall be otherwise.
+    """
     with tempfile.TemporaryDirectory(prefix="omniflow-bench-") as folder:
         config = load_cluster(ROOT / file)
         config = config.model_copy(
             update={
                 "run": Path(folder),
                 "scheduler": config.scheduler.model_copy(update={"listen": f"127.0.0.1:{_free_port()}"}),
+                **changes,
             }
         )
         launcher = LocalLauncher()

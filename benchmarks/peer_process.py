@@ -43,6 +43,11 @@ class Peer:
         except subprocess.TimeoutExpired:
             self._process.kill()
 
+    @property
+    def pid(self) -> int:
+        """The process that runs."""
+        return self._process.pid
+
     def order(self, **order: Any) -> dict[str, Any]:
         """One measurement. Raises RuntimeError when the peer has ended."""
         assert self._process.stdin is not None

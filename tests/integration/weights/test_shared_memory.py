@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from omniflow.bench.memory import mapped_file, memory_of
 from omniflow_workers.weights.cache import WeightsCache
 from omniflow_workers.weights.convert import WEIGHTS
 from tests.integration.weights.holder import FINGERPRINT, write_model
@@ -31,25 +32,8 @@ class Holder:
         self._process.stdin.flush()
 
     @property
-    def share(self) -> int:
-        """Its proportional set size, in bytes: what it has alone, and its part of what it shares."""
-        return _bytes(Path(f"/proc/{self._process.pid}/smaps_rollup").read_text().splitlines(), "Pss:")
-
-    def of_file(self, path: Path, kind: str) -> int:
-        """What `kind` says of its mappings of `path`, in bytes."""
-        lines = iter(Path(f"/proc/{self._process.pid}/smaps").read_text().splitlines())
-        found: list[str] = []
-        inside = False
-        for line in lines:
-            if not line.split()[0].endswith(":"):
-                inside = line.endswith(str(path))
-            elif inside:
-                found.append(line)
-        return _bytes(found, kind)
-
-
-def _bytes(lines: list[str], kind: str) -> int:
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(kind))
+    def pid(self) -> int:
+        return self._process.pid
 
 
 @contextmanager
@@ -72,21 +56,24 @@ def test_two_processes_with_one_model_need_the_memory_of_one(entry: Path) -> Non
     size = file.stat().st_size
     with ExitStack() as stack:
         both = [stack.enter_context(holder(entry)) for _ in range(2)]
+
+        def shares() -> int:
+            return sum(memory_of(each.pid).share for each in both)
+
         assert [each.says() for each in both] == ["ready", "ready"]
-        before = sum(each.share for each in both)
+        before = shares()
         for each in both:
             each.tell("load")
         assert [each.says() for each in both] == ["done", "done"]
 
-        for each in both:  # every weight was touched, and none is anybody's own
-            assert each.of_file(file, "Rss:") > 0.95 * size
-            assert each.of_file(file, "Private_Dirty:") == 0
-            assert each.of_file(file, "Anonymous:") == 0
-        assert sum(each.of_file(file, "Pss:") for each in both) < 1.1 * size
-        together = sum(each.share for each in both) - before
+        mapped = [mapped_file(each.pid, str(file)) for each in both]
+        assert all(each.resident > 0.95 * size for each in mapped)  # every weight was touched,
+        assert all(each.own == 0 for each in mapped)  # and none is anybody's own
+        assert sum(each.share for each in mapped) < 1.1 * size
+        together = shares() - before
         assert together < 1.5 * size, f"{together / size:.2f} models for two processes"
 
         for each in both:  # the measure would see copies
             each.tell("copy")
         assert [each.says() for each in both] == ["done", "done"]
-        assert sum(each.share for each in both) - before > 2.5 * size
+        assert shares() - before > 2.5 * size

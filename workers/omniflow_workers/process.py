@@ -19,7 +19,6 @@ from omniflow_workers.config import WorkerConfig, new_incarnation
 from omniflow_workers.host import LoadedRole, RoleStuck, load_roles, resolve_roles, serve
 from omniflow_workers.listening import listen
 from omniflow_workers.version import VERSION
-from omniflow_workers.weights.sharing.lost import when_lost
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +70,6 @@ def run(config: WorkerConfig, cache: Path) -> None:
     leaving = Leaving()
     signal.signal(signal.SIGTERM, leaving.on_signal)
     signal.signal(signal.SIGINT, leaving.on_signal)
-    when_lost(lambda error: leaving.because("its weights are lost", error, quick=True))
     loaded = load_roles(resolve_roles(config.roles), config.name, config.device, cache)
     info = _describe(config, loaded)
     node = listen(config, info)

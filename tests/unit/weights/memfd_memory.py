@@ -11,35 +11,39 @@ from pathlib import Path
 import torch
 
 from omniflow_workers.weights.sharing.home import SharedHome
-from omniflow_workers.weights.sharing.memory import Exported
 from omniflow_workers.weights.store import WeightsStore
+
+
+class MemfdPiece:
+    """A `Piece`."""
+
+    def __init__(self, descriptor: int, data: torch.Tensor) -> None:
+        self.descriptor = descriptor
+        self.data = data
+
+    def close(self) -> None:
+        del self.data
+        os.close(self.descriptor)
 
 
 class MemfdMemory:
     """`filled`, `opened`: how many pieces this process made, and how many it took from others."""
 
-    def __init__(self, *, outlives_owner: bool = True) -> None:
-        self.outlives_owner = outlives_owner
+    def __init__(self) -> None:
         self.filled = 0
         self.opened = 0
-        self._descriptors: dict[int, int] = {}
 
-    def fill(self, source: torch.Tensor) -> torch.Tensor:
+    def fill(self, source: torch.Tensor) -> MemfdPiece:
         self.filled += 1
         descriptor = os.memfd_create("weights")
         os.ftruncate(descriptor, source.nbytes)
-        piece = _view(mmap.mmap(descriptor, source.nbytes), source.nbytes)
-        piece.copy_(source)
-        self._descriptors[piece.data_ptr()] = descriptor
-        return piece
+        data = _view(mmap.mmap(descriptor, source.nbytes), source.nbytes)
+        data.copy_(source)
+        return MemfdPiece(descriptor, data)
 
-    def export(self, piece: torch.Tensor) -> Exported:
-        return Exported({"kind": "memfd"}, [self._descriptors[piece.data_ptr()]])
-
-    def open(self, exported: Exported, size: int) -> torch.Tensor:
+    def open(self, descriptor: int, size: int) -> MemfdPiece:
         self.opened += 1
-        (descriptor,) = exported.descriptors
-        return _view(mmap.mmap(descriptor, size, prot=mmap.PROT_READ), size)
+        return MemfdPiece(descriptor, _view(mmap.mmap(descriptor, size, prot=mmap.PROT_READ), size))
 
 
 def _view(whole: mmap.mmap, size: int) -> torch.Tensor:
@@ -55,7 +59,7 @@ class SlowMemory(MemfdMemory):
         super().__init__()
         self._channel = channel
 
-    def fill(self, source: torch.Tensor) -> torch.Tensor:
+    def fill(self, source: torch.Tensor) -> MemfdPiece:
         self._channel.send("filling")
         self._channel.recv()
         return super().fill(source)

@@ -1,6 +1,6 @@
 """One copy on a device for all its processes: the first loads, the others open it, and a dead owner is replaced.
 
-The device here is anonymous host memory; CUDA memory differs in three calls (`sharing/cuda.py`).
+The device here is anonymous host memory; CUDA memory differs in how a piece is made and opened (`sharing/cuda.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -19,10 +19,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from omniflow_workers.weights.errors import WeightsLost
 from omniflow_workers.weights.sharing import wire
 from omniflow_workers.weights.sharing.home import SharedHome
-from omniflow_workers.weights.sharing.lost import tell, when_lost
 from omniflow_workers.weights.store import WeightsStore
 from tests.unit.weights.memfd_memory import MemfdMemory, hold
 
@@ -75,11 +73,6 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def lost() -> list[str]:
-    return []
-
-
 @contextmanager
 def someone_at(address: str, message: bytes) -> Iterator[None]:
     """Binds `address` and says `message` to whoever asks."""
@@ -98,6 +91,13 @@ def someone_at(address: str, message: bytes) -> Iterator[None]:
     finally:
         thread.join()
         listener.close()
+
+
+def until_handed_out(device: str) -> None:
+    """Whoever has the memory may take a moment to take a dead one's place; nobody tells of it."""
+    while (asker := wire.connect(wire.address_of(device, NAME))) is None:
+        threading.Event().wait(0.01)
+    asker.close()
 
 
 def test_a_second_process_opens_what_the_first_loaded(device: str, path: Path) -> None:
@@ -119,36 +119,55 @@ def test_this_process_opens_what_another_loaded(device: str, path: Path) -> None
     assert (memory.filled, memory.opened) == (0, 1)
 
 
-def test_when_the_owner_is_killed_the_next_process_loads_again(device: str, path: Path, lost: list[str]) -> None:
+def test_when_the_owner_is_killed_one_who_has_its_memory_hands_it_out(device: str, path: Path) -> None:
     memory = MemfdMemory()
-    store = WeightsStore(SharedHome(memory, device, lost.append))
+    store = WeightsStore(SharedHome(memory, device))
     with Other(device, path) as owner:
         assert owner.says() == f"filled {SUM}"
         with store.hold(NAME, path) as held:
             owner.kill()
-            assert held.tensors["w"].sum() == SUM  # this memory outlives its owner
-            second = WeightsStore(SharedHome(memory, device))
-            with second.hold(NAME, path) as again:
-                assert again.tensors["w"].sum() == SUM
-                assert (memory.filled, memory.opened) == (1, 1)
-    assert lost == []
+            assert held.tensors["w"].sum() == SUM
+            until_handed_out(device)
+            with Other(device, path) as next_one:
+                assert next_one.says() == f"opened {SUM}"
+                next_one.leave()
+    assert (memory.filled, memory.opened) == (0, 1)
 
 
-def test_who_opened_memory_that_goes_with_its_owner_is_told_of_its_death(device: str, path: Path) -> None:
-    told = threading.Event()
-    names: list[str] = []
+def test_of_several_who_have_it_one_takes_the_owners_place_and_the_others_hold_on(device: str, path: Path) -> None:
+    with ExitStack() as stack:
+        others = [stack.enter_context(Other(device, path)) for _ in range(3)]
+        assert sorted(other.says() for other in others) == [f"filled {SUM}", f"opened {SUM}", f"opened {SUM}"]
+        for left in others[:2]:  # whoever hands out by now
+            until_handed_out(device)
+            left.kill()
+        until_handed_out(device)
+        memory = MemfdMemory()
+        with WeightsStore(SharedHome(memory, device)).hold(NAME, path):
+            assert (memory.filled, memory.opened) == (0, 1)
 
-    def lost(fingerprint: str) -> None:
-        names.append(fingerprint)
-        told.set()
 
-    store = WeightsStore(SharedHome(MemfdMemory(outlives_owner=False), device, lost))
+def test_when_nobody_has_it_any_more_the_next_process_loads_again(device: str, path: Path) -> None:
     with Other(device, path) as owner:
         assert owner.says() == f"filled {SUM}"
-        with store.hold(NAME, path):
-            owner.kill()
-            assert told.wait(60)
-    assert names == [NAME]
+        owner.kill()
+    memory = MemfdMemory()
+    with WeightsStore(SharedHome(memory, device)).hold(NAME, path):
+        assert (memory.filled, memory.opened) == (1, 0)
+
+
+def test_who_loaded_it_may_let_go_while_others_use_it(device: str, path: Path) -> None:
+    memory = MemfdMemory()
+    store = WeightsStore(SharedHome(memory, device))
+    first = store.hold(NAME, path)
+    with Other(device, path) as other:
+        assert other.says() == f"opened {SUM}"
+        first.release()
+        until_handed_out(device)
+        with store.hold(NAME, path) as again:
+            assert again.tensors["w"].sum() == SUM
+        assert (memory.filled, memory.opened) == (1, 1)
+        other.leave()
 
 
 def test_an_owner_killed_while_it_loads_is_followed_by_one_that_waits(device: str, path: Path) -> None:
@@ -159,32 +178,13 @@ def test_an_owner_killed_while_it_loads_is_followed_by_one_that_waits(device: st
             assert waiting.says() == f"filled {SUM}"
 
 
-def test_an_owner_frees_its_piece_when_nobody_needs_it_and_not_before(device: str, path: Path) -> None:
-    memory = MemfdMemory()
-    store = WeightsStore(SharedHome(memory, device))
-    first = store.hold(NAME, path)
-    with Other(device, path) as other:
-        assert other.says() == f"opened {SUM}"
-        first.release()
-        with store.hold(NAME, path) as again:  # the piece is there: the other process reads it
-            assert again.tensors["w"].sum() == SUM
-        assert memory.filled == 1
-        other.leave()
-    address = wire.address_of(device, NAME)
-    while (listener := wire.bind(address)) is None:  # the owner's thread hears of the other's end
-        threading.Event().wait(0.01)
-    listener.close()
-    with store.hold(NAME, path):
-        assert memory.filled == 2
-
-
 def test_weights_that_cannot_be_loaded_leave_the_next_one_to_try(
     device: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = MemfdMemory()
     store = WeightsStore(SharedHome(memory, device))
 
-    def full(_source: torch.Tensor) -> torch.Tensor:
+    def full(_source: torch.Tensor) -> None:
         raise MemoryError
 
     with monkeypatch.context() as patched:
@@ -195,16 +195,7 @@ def test_weights_that_cannot_be_loaded_leave_the_next_one_to_try(
         assert held.tensors["w"].sum() == SUM
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        b"\x05\x00\x00\x00hello",
-        b"\xff\xff\xff\xff",
-        b"\x02\x00\x00\x00{}",
-        b'\x1a\x00\x00\x00{"bytes": 7, "handle": {}}',
-    ],
-    ids=["no JSON", "endless", "no handle", "another size"],
-)
+@pytest.mark.parametrize("message", [b"hello", bytes(8)], ids=["too short", "another size, no descriptor"])
 def test_an_owner_that_says_nonsense_is_not_believed(message: bytes, device: str, path: Path) -> None:
     memory = MemfdMemory()
     with someone_at(wire.address_of(device, NAME), message):
@@ -224,15 +215,7 @@ def test_descriptors_do_not_pile_up(device: str, path: Path) -> None:
         for _ in range(20):
             store.hold(NAME, path).release()
         for thread in threading.enumerate():
-            if thread.name == "weights-opened":
+            if thread.name == "weights-shared":
                 thread.join(60)
         assert len(os.listdir("/proc/self/fd")) <= before
         assert threading.active_count() <= threads
-
-
-def test_the_worker_process_hears_of_lost_weights() -> None:
-    heard: list[WeightsLost] = []
-    when_lost(heard.append)
-    tell(NAME)
-    (error,) = heard
-    assert NAME[:12] in error.message

@@ -38,16 +38,6 @@ class CacheNotWritable(OSError):  # noqa: N818
     """Converted weights could not be written for another reason than room: no permission, a broken disk."""
 
 
-class WeightsLost(ResourceExhausted):
-    """The process that held a device's weights for others has gone, and what they read may be gone with it."""
-
-    def __init__(self, fingerprint: str) -> None:
-        super().__init__(
-            f"the worker that held the weights {fingerprint[:12]} on this device for others has gone",
-            cure="none is needed: this worker starts again, and the first to do so loads them again",
-        )
-
-
 class OwnerSilent(ResourceExhausted):
     """The process that loads a device's weights for others does not get done."""
 

@@ -17,7 +17,7 @@ class Placed(Protocol):
     @property
     def data(self) -> torch.Tensor: ...
     def close(self) -> None:
-        """This process needs them no more. Tensors over `data` may not be used after it."""
+        """This process needs them no more. Tensors that are still in use keep what they need."""
 
 
 class Home(Protocol):
@@ -60,9 +60,9 @@ def home_of(device: str) -> Home:
     if kind == "cpu":
         return HostHome()
     if kind == "cuda":
-        from omniflow_workers.weights.sharing.cuda import CudaMemory
+        from omniflow_workers.weights.sharing.cuda import CudaWeightsMemory
         from omniflow_workers.weights.sharing.home import SharedHome
 
-        memory = CudaMemory(device)
+        memory = CudaWeightsMemory(int(device.partition(":")[2] or 0))
         return SharedHome(memory, memory.name)
     return OwnHome(device)

@@ -35,7 +35,7 @@ class HeldWeights:
         self._end = weakref.finalize(self, store._let_go, fingerprint)
 
     def release(self) -> None:
-        """Ends the claim; the last one on a set frees it. Its tensors may not be used any more. Again: nothing."""
+        """Ends the claim; the last one on a set frees it, but for what tensors in use need. Again: nothing."""
         self.tensors = {}
         self._end()
 

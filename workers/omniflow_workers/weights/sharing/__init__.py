@@ -1,1 +1,1 @@
-"""One copy of weights on a device for all its worker processes: who loads first owns it and hands it to the others."""
+"""One copy of weights on a device for all its worker processes: who loads first hands it to the others."""

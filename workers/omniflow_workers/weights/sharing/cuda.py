@@ -1,77 +1,60 @@
-"""CUDA memory shared between processes by CUDA IPC, as `torch.multiprocessing` does, without its pickles.
-
-No GPU has run this yet: it is held to torch's source (`torch/multiprocessing/reductions.py`) only. What is around it,
-the owner and who asks him, runs in the tests on another memory.
-"""
+"""CUDA memory that processes share, for weights. No GPU has run this yet (see `arenas.cuda_memory`)."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from omniflow_workers.weights.sharing.memory import Exported
+from omniflow_workers.weights.sharing.memory import Piece
 
 if TYPE_CHECKING:
     import torch
 
-_FIELDS = (
-    "handle",
-    "storage_size",
-    "storage_offset",
-    "counter_handle",
-    "counter_offset",
-    "event_handle",
-    "event_sync_required",
-)
-"""What `_share_cuda_` returns after the device's number, which is the owner's and means nothing elsewhere."""
+
+@dataclass(frozen=True, slots=True)
+class CudaPiece:
+    """A `Piece`. Its memory goes with the last tensor over it."""
+
+    data: torch.Tensor
+    descriptor: int
+
+    def close(self) -> None:
+        os.close(self.descriptor)
 
 
 @dataclass(frozen=True, slots=True)
-class CudaMemory:
-    """The memory of `device` ("cuda:0")."""
+class CudaWeightsMemory:
+    """The memory of the device that this process calls `number`."""
 
-    device: str
+    number: int
 
     @property
     def name(self) -> str:
-        """Equal in all processes of the host for one GPU, whatever CUDA_VISIBLE_DEVICES calls it."""
+        """Equal in all processes of the host for one GPU, whatever CUDA_VISIBLE_DEVICES calls it there."""
         import torch
 
-        return f"cuda-{torch.cuda.get_device_properties(self.device).uuid}"
+        return f"cuda-{torch.cuda.get_device_properties(self.number).uuid}"
 
-    @property
-    def outlives_owner(self) -> bool:
-        """CUDA does not promise it."""
-        return False
-
-    def fill(self, source: torch.Tensor) -> torch.Tensor:
+    def fill(self, source: torch.Tensor) -> Piece:
         import torch
 
-        piece = torch.empty(source.shape, dtype=torch.uint8, device=self.device)
-        piece.copy_(source)
-        torch.cuda.synchronize(self.device)
-        return piece
+        from omniflow_workers.arenas.cuda_memory import CudaMemory
 
-    def export(self, piece: torch.Tensor) -> Exported:
-        storage: Any = piece.untyped_storage()
-        _device, *values = storage._share_cuda_()
-        return Exported({name: _to_json(value) for name, value in zip(_FIELDS, values, strict=True)})
+        memory = CudaMemory.create(self.number, source.nbytes)
+        data = torch.as_tensor(memory, device=f"cuda:{self.number}")
+        data.copy_(source)
+        torch.cuda.synchronize(self.number)
+        return CudaPiece(data, os.dup(memory.descriptor()))
 
-    def open(self, exported: Exported, size: int) -> torch.Tensor:
+    def open(self, descriptor: int, size: int) -> Piece:
         import torch
 
-        values = [_from_json(exported.handle[name]) for name in _FIELDS]
-        index = torch.device(self.device).index or 0
-        torch.empty(0, device=self.device)  # CUDA starts with the first use of it
-        storage: Any = torch.UntypedStorage
-        opened = storage._new_shared_cuda(index, *values)
-        piece = torch.empty(0, dtype=torch.uint8, device=self.device)
-        return piece.set_(opened, 0, (size,), (1,))
+        from omniflow_workers.arenas.cuda_memory import CudaMemory
 
-
-def _to_json(value: bytes | int | bool) -> str | int | bool:
-    return value.hex() if isinstance(value, bytes) else value
-
-
-def _from_json(value: str | int | bool) -> bytes | int | bool:
-    return bytes.fromhex(value) if isinstance(value, str) else value
+        try:
+            memory = CudaMemory.open(self.number, descriptor, size)
+            return CudaPiece(torch.as_tensor(memory, device=f"cuda:{self.number}"), descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise

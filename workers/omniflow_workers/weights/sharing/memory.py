@@ -1,42 +1,34 @@
-"""Memory of a device that processes can share: what `SharedHome` asks of it."""
+"""Memory of a device that processes can share by a descriptor: what `SharedHome` asks of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import torch
 
-Handle = Mapping[str, str | int | bool]
-"""What another process needs in order to open a piece of memory, as JSON can carry it."""
 
+class Piece(Protocol):
+    """Some memory of the device, in this process. It lives until the last process has let go of it.
 
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """A piece of memory for one other process. `descriptors` travel beside the handle, and stay the sender's."""
+    `data`: shape (bytes,), uint8.
+    """
 
-    handle: Handle
-    descriptors: Sequence[int] = ()
+    @property
+    def data(self) -> torch.Tensor: ...
+    @property
+    def descriptor(self) -> int:
+        """What another process opens it by; the piece's own."""
+
+    def close(self) -> None:
+        """This process needs it no more; what tensors over it still need stays with them."""
 
 
 class SharedMemory(Protocol):
-    """One device's memory. Pieces are tensors of shape (bytes,), uint8."""
+    """One device's memory."""
 
-    @property
-    def outlives_owner(self) -> bool:
-        """Whether an opened piece may be read when the process that allocated it is gone."""
+    def fill(self, source: torch.Tensor) -> Piece:
+        """A new piece with the content of `source`, which lies in main memory; complete when this returns."""
 
-    def fill(self, source: torch.Tensor) -> torch.Tensor:
-        """A new piece with the content of `source`, a piece of main memory; complete when this returns."""
-
-    def export(self, piece: torch.Tensor) -> Exported:
-        """For one process that asks; called again for the next."""
-
-    def open(self, exported: Exported, size: int) -> torch.Tensor:
-        """A piece of `size` bytes that another process exported. Its descriptors are ours to close."""
-
-
-Lost = Callable[[str], None]
-"""Called with a fingerprint when its owner has gone and what was opened may not be read any more."""
+    def open(self, descriptor: int, size: int) -> Piece:
+        """A piece of `size` bytes of another process. The descriptor is the piece's from now on, also if this fails."""

@@ -1,32 +1,27 @@
-"""What owner and asker of a device's weights say to each other: one message, and then silence until either goes.
+"""What two workers that share a device's weights say to each other: one message, and then silence until either goes.
 
-The address is an abstract Unix socket, named by user, device and fingerprint: who binds it is the owner, and the kernel
-frees it with the owner's process, so that nothing is left behind by `kill -9`.
+The address is an abstract Unix socket, named by user, device and fingerprint: who binds it hands the weights out, and
+the kernel frees it with its process, so that nothing is left behind by `kill -9`.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import struct
 from collections.abc import Sequence
 
-from omniflow_workers.weights.sharing.memory import Exported
-
-_LENGTH = struct.Struct("<I")
+_SIZE = struct.Struct("<Q")
 _CREDENTIALS = struct.Struct("iII")
-_LONGEST = 1 << 16
-_MOST_DESCRIPTORS = 16
 
 
 def address_of(device: str, fingerprint: str) -> str:
-    """`device`: a name that is equal in all processes of the host for one device, at most 40 bytes."""
+    """`device`: a name that is equal in all processes of the host for one device, at most 45 bytes."""
     return f"\0omniflow-weights/{os.getuid()}/{device}/{fingerprint[:32]}"
 
 
 def bind(address: str) -> socket.socket | None:
-    """The owner's end; None when another process is the owner."""
+    """The end that hands out; None when another process has it."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listener.bind(address)
@@ -38,7 +33,7 @@ def bind(address: str) -> socket.socket | None:
 
 
 def connect(address: str) -> socket.socket | None:
-    """An asker's end; None when there is no owner (any more)."""
+    """The end that asks; None when nobody hands out (any more)."""
     asker = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         asker.connect(address)
@@ -55,53 +50,30 @@ def is_ours(peer: socket.socket) -> bool:
     return bool(uid == os.getuid())
 
 
-def send(peer: socket.socket, exported: Exported, size: int) -> None:
-    """The owner's only message. Raises `OSError` when the asker has gone."""
-    text = json.dumps({"bytes": size, "handle": dict(exported.handle)}).encode()
-    message = _LENGTH.pack(len(text)) + text
-    if exported.descriptors:
-        sent = socket.send_fds(peer, [message], list(exported.descriptors))
-        message = message[sent:]
-    peer.sendall(message)
+def send(peer: socket.socket, descriptor: int, size: int) -> None:
+    """The only message: a piece of memory. Raises `OSError` when the asker has gone."""
+    socket.send_fds(peer, [_SIZE.pack(size)], [descriptor])
 
 
-def receive(peer: socket.socket) -> tuple[Exported, int] | None:
-    """The message, and the size of the piece; None when the owner went before it was whole.
+def receive(peer: socket.socket, size: int) -> int | None:
+    """The descriptor of a piece of `size` bytes, the caller's; None when the other end went before it said so.
 
-    Raises `TimeoutError` after the socket's time-out, and `ValueError` for what is no such message.
+    Raises `TimeoutError` after the socket's time-out, and `ValueError` for another message.
     """
-    content, descriptors = b"", list[int]()
-    whole = False
+    if not is_ours(peer):
+        raise ValueError("another user's process hands out weights")
     try:
-        while (missing := _missing(content)) > 0:
-            part, found, _flags, _address = socket.recv_fds(peer, missing, _MOST_DESCRIPTORS)
-            descriptors += found
-            if not part:
-                return None
-            content += part
-        told = json.loads(content[_LENGTH.size :])
-        exported, size = Exported(dict(told["handle"]), tuple(descriptors)), int(told["bytes"])
-        whole = True
-        return exported, size
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"no such message: {error}") from error
+        content, descriptors, _flags, _address = socket.recv_fds(peer, _SIZE.size, 4)
     except ConnectionError:
         return None
-    finally:
-        if not whole:
-            close_all(descriptors)
+    if not content and not descriptors:
+        return None
+    if len(descriptors) != 1 or content != _SIZE.pack(size):
+        _close_all(descriptors)
+        raise ValueError(f"{len(descriptors)} descriptors for {content.hex()}, not 1 for {size} bytes")
+    return descriptors[0]
 
 
-def close_all(descriptors: Sequence[int]) -> None:
-    """Closes descriptors that were received."""
+def _close_all(descriptors: Sequence[int]) -> None:
     for descriptor in descriptors:
         os.close(descriptor)
-
-
-def _missing(content: bytes) -> int:
-    if len(content) < _LENGTH.size:
-        return _LENGTH.size - len(content)
-    (length,) = _LENGTH.unpack(content[: _LENGTH.size])
-    if length > _LONGEST:
-        raise ValueError(f"a message of {length} bytes")
-    return int(_LENGTH.size + length - len(content))

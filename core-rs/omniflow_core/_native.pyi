@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any, Self, final
 
 import numpy as np
@@ -450,6 +451,14 @@ class PageAllocator:
     def set_quota(self, tenant: str, pages: int | None) -> None:
         """Holds a tenant to so many pages in use at once; what it uses, it keeps. None: as many as there are."""
 
+    def adopt(self, start: int, stop: int) -> None:
+        """Hands out pages `start` to `stop` of the pool, too, from now on: an extent, or a part of one. Their
+        generations are raised first, so that what was noted under an earlier owner is stale. Raises `PageError` when
+        one of them is handed out already, is reserved, or is not in the pool."""
+
+    def retire(self, start: int, stop: int) -> None:
+        """Hands out none of these pages any more. Raises `PageError` while one of them is held."""
+
     def allocate(self, pages: int, tenant: str = "") -> PageRun:
         """A run of `pages` pages, with consecutive ids where the pool has room for that. All or nothing (`OutOfPages`).
 
@@ -695,6 +704,359 @@ class PageTiers:
 
     def check(self) -> None:
         """Verifies every invariant, O(entries). Raises `CorruptState`."""
+
+# --- arena: memory that processes share, and pages on disk -----------------------------------------------------------
+
+class ArenaError(CoreError):
+    """The root of errors about shared memory, its passing and pages on disk."""
+
+class ArenaMismatch(ArenaError):
+    """An arena, but another one than was told or wanted: the message names what differs. Nothing was mapped."""
+
+class ArenaDamaged(ArenaError):
+    """No arena, or a damaged one: its size, its seals, its header. Nothing was mapped."""
+
+class ArenaFull(ArenaError):
+    """No run of free blocks is long enough. Release tensors, wait, or make the arena larger."""
+
+    wanted: int  # bytes
+    free: int  # bytes, in pieces
+
+class ArenaReadOnly(ArenaError):
+    """The arena is mapped for reading only."""
+
+class OutOfMemory(ArenaError):
+    """The machine, or this process's container, has no memory for the arena."""
+
+class OutOfBounds(ArenaError):
+    """A place that is not inside the arena."""
+
+class OtherUser(ArenaError):
+    """The process at the other end of a channel runs as another user."""
+
+class ChannelHungUp(ArenaError):
+    """The process at the other end has ended, or let go of the channel."""
+
+class ChannelTimeout(ArenaError):
+    """Nothing came, or the other end took nothing, in time."""
+
+class BadMessage(ArenaError):
+    """What came over a channel is no message, or cannot be sent as one. No descriptor of it is kept."""
+
+class DiskFull(ArenaError):
+    """The disk, or its user's quota, has no room. What was there is still there."""
+
+class DiskArenaInUse(ArenaError):
+    """Another process, or another object of this one, has the file open."""
+
+class DiskPageMissing(ArenaError):
+    """The slot does not hold the page of that key: it was replaced or forgotten."""
+
+    page: int
+
+class DiskPageDamaged(ArenaError):
+    """The page's bytes are not those that were written. It has been dropped: compute it again."""
+
+    page: int
+
+@final
+class ArenaLayout:
+    """What an arena is made of: equal in all processes that share it."""
+
+    def __new__(cls, content: str, *, page_bytes: int, pages: int, fingerprint: bytes, device: str = "cpu") -> Self:
+        """`content`: "pages" (KV: a page is a fixed number of tokens over all layers) or "blobs" (tensors and media: a
+        page is a block, and each takes as many as it needs). `page_bytes`: a multiple of 64. `fingerprint`: 32 bytes, a
+        hash of all that must be equal to read each other's pages. Raises `InvalidArgument`.
+        """
+
+    @property
+    def content(self) -> str: ...
+    @property
+    def page_bytes(self) -> int: ...
+    @property
+    def pages(self) -> int: ...
+    @property
+    def fingerprint(self) -> bytes: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def data_bytes(self) -> int:
+        """Bytes of all pages."""
+
+    def require(self, expected: ArenaLayout) -> None:
+        """Raises `ArenaMismatch`, naming the first difference."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class ArenaInfo:
+    """How an arena lies in this process."""
+
+    @property
+    def mapped_bytes(self) -> int: ...
+    @property
+    def prefaulted(self) -> bool:
+        """Whether all memory was found when the arena was made."""
+
+    @property
+    def huge_pages(self) -> str:
+        """Large pages of memory: "reserved" (all of those set aside at boot), "advised" (the system was asked for them
+        and uses them where it can), "none"."""
+
+    @property
+    def writable(self) -> bool: ...
+
+@final
+class ArenaView:
+    """A part of an arena, in place: a buffer of bytes, writable if the arena is. The memory stays mapped while it, or
+    anything made of it, lives; who reads under a lease checks the generation after having read."""
+
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    @property
+    def offset(self) -> int:
+        """Where it begins, in bytes from the arena's first page."""
+
+@final
+class HostArena:
+    """Anonymous memory that processes share: a generation for each page, and the pages.
+
+    A buffer of all pages, in place, of `layout.data_bytes` bytes: `np.frombuffer(arena, ...)`, `torch.frombuffer(arena,
+    ...)` copy nothing. The memory is mapped until this object and all views of it are collected, and is gone when no
+    process has it: nothing of it has a name.
+    """
+
+    @staticmethod
+    def create(
+        layout: ArenaLayout, *, name: str = "omniflow-arena", prefault: bool = False, huge_pages: bool = True
+    ) -> HostArena:
+        """New memory, all zeros. `name` is shown in /proc/PID/maps and never looked up. `prefault`: finds all memory
+        now, else at first use. `huge_pages`: use large pages where the system allows; see `info`. Raises
+        `OutOfMemory`.
+        """
+
+    @staticmethod
+    def open(descriptor: int, layout: ArenaLayout, *, writable: bool = True) -> HostArena:
+        """Maps what another process made. Its size, seals and header must be those of `layout`, else nothing is mapped:
+        `ArenaDamaged`, `ArenaMismatch`. The descriptor stays the caller's."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    @property
+    def layout(self) -> ArenaLayout: ...
+    @property
+    def id(self) -> bytes:
+        """16 bytes that name this arena in every process, and never another one."""
+
+    @property
+    def info(self) -> ArenaInfo: ...
+    def fileno(self) -> int:
+        """Its descriptor, which stays this object's."""
+
+    def allocator(self, reserved: int = 1) -> PageAllocator:
+        """An allocator over the arena's own generations, which all processes see. It hands out nothing until extents
+        are adopted. Raises `ArenaReadOnly`."""
+
+    def generation(self, page: int) -> int:
+        """How often a page, of whatever owner, has been freed. Raises `UnknownPage`."""
+
+    def verify(self, page: int, generation: int) -> None:
+        """Raises `StalePage` when the page has been freed since `generation` was noted."""
+
+    def verify_all(self, pages: Buffer | NDArray[np.uint32], generations: Buffer | NDArray[np.uint64]) -> None:
+        """The same for many: uint32 page ids, uint64 generations. Raises `StalePage` for the first that is stale."""
+
+    def view(self, offset: int, bytes: int) -> ArenaView:
+        """`bytes` bytes from `offset` on, counted from the first page. Raises `OutOfBounds`."""
+
+    def page(self, page: int) -> ArenaView:
+        """Raises `UnknownPage`."""
+
+    def blob(self, place: BlobPlace) -> ArenaView:
+        """A blob, of whatever owner. Raises `StalePage` when it has been freed: `verify(place.page, place.generation)`
+        again after having read. Raises `OutOfBounds`."""
+
+@final
+class BlobPlace:
+    """Where a blob lies in its arena: what a reader is told."""
+
+    def __new__(cls, *, offset: int, bytes: int, page: int, generation: int) -> Self: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def page(self) -> int:
+        """Its first block."""
+
+    @property
+    def generation(self) -> int:
+        """That of its first block; all its blocks are freed at once."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class BlobArena:
+    """Hands out room for tensors and media: consecutive blocks of an arena of "blobs"."""
+
+    def __new__(cls, arena: HostArena, allocator: PageAllocator | None = None) -> Self:
+        """Without `allocator`, hands out all of the arena, as the only process to do so. With one of
+        `arena.allocator(0)`: what it has adopted. Raises `ArenaReadOnly`, `PageError`."""
+
+    @property
+    def arena(self) -> HostArena: ...
+    @property
+    def allocator(self) -> PageAllocator:
+        """Leases of blobs are leases of its pages."""
+
+    def allocate(self, bytes: int, tenant: str = "") -> Blob:
+        """Room for `bytes` bytes in one piece, aligned to 64; what lies there is left from before. Raises `ArenaFull`,
+        `QuotaExceeded`."""
+
+@final
+class Blob:
+    """Room for one tensor: a writable buffer of its bytes, in place. Its blocks are free once it is released or
+    collected (with all buffers, arrays and tensors made of it) and no lease is on them."""
+
+    def __len__(self) -> int:
+        """Bytes in it."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: object, error: object, trace: object, /) -> None: ...
+    @property
+    def place(self) -> BlobPlace: ...
+    @property
+    def released(self) -> bool: ...
+    def lease(self, holder: int, until: int) -> int:
+        """Lets another process read it until `until`, as `PageRun.lease` does."""
+
+    def release(self) -> None:
+        """Gives the blocks back at once: views that are left show what comes next. Releasing twice is harmless."""
+
+@final
+class ArenaChannel:
+    """One end of a Unix socket (`SOCK_SEQPACKET`) between two processes of one user. The kernel closes it when its
+    process dies: the other end is readable then, and `hung_up`. `patience` is in seconds; None: for ever."""
+
+    @staticmethod
+    def pair() -> tuple[ArenaChannel, ArenaChannel]: ...
+    @staticmethod
+    def connect(address: str) -> ArenaChannel:
+        """To an `ArenaListener`. Raises `OtherUser`, `ArenaError`."""
+
+    @staticmethod
+    def of(descriptor: int) -> ArenaChannel:
+        """Over a connected socket, inherited say; the descriptor stays the caller's. Raises `OtherUser`,
+        `BadMessage`."""
+
+    def fileno(self) -> int: ...
+    def offer(self, arenas: Sequence[tuple[str, HostArena, int | None]], *, patience: float | None = None) -> None:
+        """Sends arenas in one message: the name of each (1 to 64 bytes), its generations and pages, and the
+        descriptor of its pages where these lie on another device. At most 16 descriptors in all. Raises `BadMessage`,
+        `ChannelHungUp`, `ChannelTimeout`.
+        """
+
+    def take(self, *, patience: float | None = None) -> list[OfferedArena]:
+        """The arenas of the next message. Raises `BadMessage`, `ArenaDamaged`, `ChannelHungUp`, `ChannelTimeout`."""
+
+    def send(self, payload: bytes, descriptors: Sequence[int] = ..., *, patience: float | None = None) -> None:
+        """Another message: 1 to 8,192 bytes, up to 16 descriptors, which stay the caller's."""
+
+    def receive(self, *, patience: float | None = None) -> tuple[bytes, list[int]]:
+        """The next message; its descriptors are the caller's to close."""
+
+    @property
+    def hung_up(self) -> bool:
+        """Whether the other end is closed. What it sent before may still be received."""
+
+@final
+class ArenaListener:
+    """Where processes of the same user connect to: "@NAME" (no file: gone with its process) or a path."""
+
+    def __new__(cls, address: str) -> Self:
+        """Raises `AddressInUse`, `ArenaError`."""
+
+    @property
+    def address(self) -> str: ...
+    def fileno(self) -> int: ...
+    def accept(self, *, patience: float | None = None) -> ArenaChannel:
+        """Raises `OtherUser` (that connection is closed), `ChannelTimeout`."""
+
+@final
+class OfferedArena:
+    """An arena that has come over a channel, and is not mapped yet."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def layout(self) -> ArenaLayout:
+        """As its owner says; `open` holds it to that."""
+
+    @property
+    def id(self) -> bytes: ...
+    def open(self, wanted: ArenaLayout | None = None, *, writable: bool = True) -> tuple[HostArena, int | None]:
+        """Maps it, once; with `wanted` only if that is its layout. The second: the descriptor of pages that lie on
+        another device, the caller's to close. Raises `ArenaMismatch`, `ArenaDamaged`, and keeps nothing then.
+        """
+
+    def close(self) -> None:
+        """Lets go of it unopened. Harmless when done before."""
+
+@final
+class DiskInfo:
+    """How an arena lies on disk."""
+
+    @property
+    def file_bytes(self) -> int: ...
+    @property
+    def direct(self) -> bool:
+        """Whether pages go past the system's cache."""
+
+    @property
+    def filled(self) -> int:
+        """Slots that hold a page."""
+
+@final
+class DiskArena:
+    """A file of pages, each with its key and checksum, which one process has open at a time. Pages survive a restart;
+    one that is damaged is dropped when it is read, and never read as something else. All calls release the GIL."""
+
+    def __new__(cls, path: str | PathLike[str], layout: ArenaLayout) -> Self:
+        """Opens the file, or makes it, whole or not at all. Raises `ArenaMismatch` for a file of another model or
+        layout, `ArenaDamaged` for one that is cut off or no such file (remove it to begin anew), `DiskArenaInUse`,
+        `DiskFull`.
+        """
+
+    @property
+    def layout(self) -> ArenaLayout: ...
+    @property
+    def path(self) -> Path: ...
+    @property
+    def info(self) -> DiskInfo: ...
+    @property
+    def dropped(self) -> list[int]:
+        """Slots whose page was given up when the file was opened, as its record was damaged."""
+
+    def allocator(self) -> tuple[PageAllocator, list[tuple[bytes, PageRun]]]:
+        """Who hands out the slots, and what they hold: (page key, a run of the one slot). Call it once. Releasing a run
+        frees its slot, to be written again; `forget` it too if it must not be found after a restart."""
+
+    def write(self, page: int, key: bytes, content: Buffer | NDArray[np.uint8]) -> None:
+        """Writes a page into a slot that the caller holds: `layout.page_bytes` bytes, which must not change meanwhile.
+        If it fails, the slot holds nothing. Raises `DiskFull`, `InvalidArgument`, `UnknownPage`."""
+
+    def read_into(self, page: int, key: bytes, into: Buffer | NDArray[np.uint8]) -> None:
+        """Reads a page into a buffer that nobody else uses meanwhile, and checks it. Raises `DiskPageMissing`,
+        `DiskPageDamaged`; the buffer holds anything then."""
+
+    def forget(self, page: int) -> None:
+        """The slot holds nothing any more, also after a restart."""
+
+    def sync(self) -> None:
+        """What was written survives the loss of power from now on. Without it, what was lost is noticed by
+        checksums."""
 
 # --- prefix: page keys, and the index from keys to pages -------------------------------------------------------------
 

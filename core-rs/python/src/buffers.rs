@@ -96,6 +96,23 @@ pub fn numbers<T: pyo3::buffer::Element>(
     })
 }
 
+/// Page ids and their generations, one each.
+pub fn stamps(
+    pages: &Bound<'_, PyAny>,
+    generations: &Bound<'_, PyAny>,
+) -> PyResult<(Vec<u32>, Vec<u64>)> {
+    let pages = numbers::<u32>(pages, "pages", "uint32")?;
+    let generations = numbers::<u64>(generations, "generations", "uint64")?;
+    if pages.len() != generations.len() {
+        return Err(InvalidArgument::new_err(format!(
+            "{} pages with {} generations: pass those of the same run",
+            pages.len(),
+            generations.len()
+        )));
+    }
+    Ok((pages, generations))
+}
+
 /// Page keys laid end to end.
 pub fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<PageKey>> {
     let buffer = open(object, "keys")?;

@@ -1,9 +1,10 @@
 //! Errors of the crates as Python exceptions: one tree under `CoreError`, each mapped here and nowhere else.
 
+use omniflow_arena::{ArenaError as Arena, disk::DiskError as Disk};
 use omniflow_hub::HubError;
 use omniflow_link::LinkError;
 use omniflow_node::NodeError;
-use omniflow_pages::{PageError as Pages, TierError};
+use omniflow_pages::{PageError as Pages, PageId, TierError};
 use omniflow_prefix::{ChainError, IndexError};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
@@ -56,6 +57,22 @@ exceptions! {
     UnknownEntry(PageError): "The entry is in no tier any more.";
     UnknownMove(PageError): "The move was finished or aborted before.";
     EntryHasChildren(PageError): "Other entries come behind this one.";
+
+    ArenaError(CoreError): "The root of errors about shared memory and pages on disk.";
+    ArenaMismatch(ArenaError): "The arena is another one than was told or wanted.";
+    ArenaDamaged(ArenaError): "The memory or file is no arena, or a damaged one.";
+    ArenaFull(ArenaError): "No free piece of the arena is long enough.";
+    ArenaReadOnly(ArenaError): "The arena is mapped for reading only.";
+    OutOfMemory(ArenaError): "The system has no memory for the arena.";
+    OutOfBounds(ArenaError): "A place outside of the arena.";
+    OtherUser(ArenaError): "The process at the other end belongs to another user.";
+    ChannelHungUp(ArenaError): "The process at the other end has ended or let go.";
+    ChannelTimeout(ArenaError): "Nothing came or could be sent in time.";
+    BadMessage(ArenaError): "What came is no message of a channel, or cannot be sent as one.";
+    DiskFull(ArenaError): "The disk has no room; what was there is still there.";
+    DiskArenaInUse(ArenaError): "Another process has the file open.";
+    DiskPageMissing(ArenaError): "The slot does not hold the page of that key.";
+    DiskPageDamaged(ArenaError): "The page was damaged, and has been dropped.";
 
     PrefixError(CoreError): "The root of errors about chains and indexes.";
     MediaCut(PrefixError): "A media item cannot be kept in part.";
@@ -149,6 +166,49 @@ pub fn tiers(error: TierError) -> PyErr {
         ),
         TierError::BadWorth { .. } | TierError::NoTier(_) => InvalidArgument::new_err(message),
         _ => PageError::new_err(message),
+    }
+}
+
+/// Errors of `omniflow_arena`, but for its disk.
+pub fn arena(error: Arena) -> PyErr {
+    let message = error.to_string();
+    match error {
+        Arena::Page(error) => pages(error),
+        Arena::BadLayout { .. } => InvalidArgument::new_err(message),
+        Arena::Mismatch { .. } => ArenaMismatch::new_err(message),
+        Arena::Damaged { .. } => ArenaDamaged::new_err(message),
+        Arena::Full { wanted, free } => with_fields(
+            ArenaFull::new_err(message),
+            &[("wanted", wanted), ("free", free)],
+        ),
+        Arena::ReadOnly => ArenaReadOnly::new_err(message),
+        Arena::OutOfMemory { .. } => OutOfMemory::new_err(message),
+        Arena::OutOfBounds { .. } => OutOfBounds::new_err(message),
+        Arena::OtherUser { .. } => OtherUser::new_err(message),
+        Arena::HungUp => ChannelHungUp::new_err(message),
+        Arena::TimedOut => ChannelTimeout::new_err(message),
+        Arena::BadMessage { .. } => BadMessage::new_err(message),
+        Arena::AddressInUse { .. } => AddressInUse::new_err(message),
+        _ => ArenaError::new_err(message),
+    }
+}
+
+/// Errors of `omniflow_arena::disk`.
+pub fn disk(error: Disk) -> PyErr {
+    let message = error.to_string();
+    let of_page = |error: PyErr, page: PageId| with_fields(error, &[("page", page.0.into())]);
+    match error {
+        Disk::Unusable { error, .. } => match error {
+            Arena::Mismatch { .. } => ArenaMismatch::new_err(message),
+            _ => ArenaDamaged::new_err(message),
+        },
+        Disk::Full { .. } => DiskFull::new_err(message),
+        Disk::InUse { .. } => DiskArenaInUse::new_err(message),
+        Disk::NotThere { page } => of_page(DiskPageMissing::new_err(message), page),
+        Disk::PageDamaged { page } => of_page(DiskPageDamaged::new_err(message), page),
+        Disk::UnknownPage { page, .. } => of_page(UnknownPage::new_err(message), page),
+        Disk::WrongSize { .. } => InvalidArgument::new_err(message),
+        _ => ArenaError::new_err(message),
     }
 }
 

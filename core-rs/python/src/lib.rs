@@ -1,6 +1,9 @@
 //! The extension module `omniflow_core._native`: a table of contents. Conversions and GIL release live in the
 //! modules beside this one; logic lives in the crates they wrap.
 
+mod arena;
+mod arena_channel;
+mod arena_disk;
 mod buffers;
 mod call;
 mod cluster_index;
@@ -26,6 +29,9 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     call::register(module)?;
+    arena::register(module)?;
+    arena_channel::register(module)?;
+    arena_disk::register(module)?;
     cluster_index::register(module)?;
     errors::register(module)?;
     flow::register(module)?;

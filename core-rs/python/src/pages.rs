@@ -82,6 +82,17 @@ impl PageAllocator {
         self.allocator.set_quota(tenant, pages);
     }
 
+    fn adopt(&self, py: Python<'_>, start: u32, stop: u32) -> PyResult<()> {
+        // A large extent takes milliseconds.
+        py.detach(|| self.allocator.adopt((start..stop).map(PageId)))
+            .map_err(errors::pages)
+    }
+
+    fn retire(&self, py: Python<'_>, start: u32, stop: u32) -> PyResult<()> {
+        py.detach(|| self.allocator.retire(start..stop))
+            .map_err(errors::pages)
+    }
+
     #[pyo3(signature = (pages, tenant = ""))]
     fn allocate(&self, pages: usize, tenant: &str) -> PyResult<PageRun> {
         let run = self.allocator.allocate_for(tenant, pages);
@@ -129,15 +140,7 @@ impl PageAllocator {
     }
 
     fn verify_all(&self, pages: &Bound<'_, PyAny>, generations: &Bound<'_, PyAny>) -> PyResult<()> {
-        let pages = buffers::numbers::<u32>(pages, "pages", "uint32")?;
-        let generations = buffers::numbers::<u64>(generations, "generations", "uint64")?;
-        if pages.len() != generations.len() {
-            return Err(errors::InvalidArgument::new_err(format!(
-                "{} pages with {} generations: pass those of the same run",
-                pages.len(),
-                generations.len()
-            )));
-        }
+        let (pages, generations) = buffers::stamps(pages, generations)?;
         for (page, generation) in pages.into_iter().zip(generations) {
             self.verify(page, generation)?;
         }

@@ -4,7 +4,7 @@ The memory, its passing and its page generations are `omniflow_core`'s (`HostAre
 package puts tensors over it, the same way on every device. Importing it does not import torch.
 """
 
-from omniflow_workers.arenas.base import Arena, DeviceUnavailable
+from omniflow_workers.arenas.base import Arena, DeviceUnavailableError
 from omniflow_workers.arenas.cpu import CpuArena
 from omniflow_workers.arenas.cuda import CudaArena
 from omniflow_workers.arenas.devices import create_arena, open_arena
@@ -14,7 +14,7 @@ __all__ = [
     "Arena",
     "CpuArena",
     "CudaArena",
-    "DeviceUnavailable",
+    "DeviceUnavailableError",
     "array_over",
     "create_arena",
     "open_arena",

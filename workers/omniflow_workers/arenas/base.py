@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import torch
 
 
-class DeviceUnavailable(RuntimeError):
+class DeviceUnavailableError(RuntimeError):
     """The device, its driver or what shares its memory is not there; the message says what is missing."""
 
 

@@ -1,4 +1,7 @@
-"""Arenas in the memory of a CUDA device. No GPU has run this yet (see `cuda_memory`)."""
+"""Arenas in the memory of a CUDA device. No GPU has run this yet (see `cuda_memory`).
+
+Processes that share a device call it by the same number: give them the same CUDA_VISIBLE_DEVICES.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from omniflow_core import ArenaLayout, HostArena, InvalidArgument, OfferedArena, OutOfBounds
-from omniflow_workers.arenas.base import DeviceUnavailable
+from omniflow_workers.arenas.base import DeviceUnavailableError
 from omniflow_workers.arenas.cuda_memory import CudaMemory
 
 if TYPE_CHECKING:
@@ -16,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class CudaArena:
-    """An arena whose pages lie on a CUDA device, and whose generations lie in the host's memory. Both travel together."""
+    """An arena whose pages lie on a CUDA device, and whose generations lie in the host's memory. Both travel
+    together."""
 
     def __init__(self, book: HostArena, memory: CudaMemory) -> None:
         import torch
@@ -27,14 +31,14 @@ class CudaArena:
 
     @classmethod
     def create(cls, layout: ArenaLayout) -> CudaArena:
-        """New memory; what lies there is left from before. Raises `DeviceUnavailable`, also when the device is full."""
+        """New memory; what lies there is left from before. Raises `OutOfMemory`, `DeviceUnavailableError`."""
         memory = CudaMemory.create(device_number(layout.device), layout.data_bytes)
         return cls(HostArena.create(layout, name=f"omniflow-{layout.content}-book"), memory)
 
     @classmethod
     def open(cls, offered: OfferedArena, wanted: ArenaLayout | None = None, *, writable: bool = True) -> CudaArena:
         """What another process has passed on. The device's memory is always writable; `writable` is that of the
-        generations. Raises `ArenaMismatch`, `ArenaDamaged`, `DeviceUnavailable`."""
+        generations. Raises `ArenaMismatch`, `ArenaDamaged`, `DeviceUnavailableError`."""
         book, descriptor = offered.open(wanted, writable=writable)
         if descriptor is None:
             raise InvalidArgument(f"the arena '{offered.name}' came without its memory on {book.layout.device}")
@@ -60,16 +64,12 @@ class CudaArena:
         torch.cuda.current_stream(self._memory.device).synchronize()
 
     def offered(self, name: str) -> tuple[str, HostArena, int | None]:
-        """The descriptor is this arena's, until it is collected."""
-        return name, self.book, self._exported()
-
-    def _exported(self) -> int:
-        raise NotImplementedError
+        return name, self.book, self._memory.descriptor()
 
 
 def device_number(device: str) -> int:
-    """3 for `cuda:3`. Raises `DeviceUnavailable` for another device."""
+    """3 for `cuda:3`. Raises `DeviceUnavailableError` for another device."""
     kind, _, number = device.partition(":")
     if kind != "cuda" or not number.isdecimal():
-        raise DeviceUnavailable(f"'{device}' is no CUDA device: those are called cuda:0, cuda:1 and so on")
+        raise DeviceUnavailableError(f"'{device}' is no CUDA device: those are called cuda:0, cuda:1 and so on")
     return int(number)

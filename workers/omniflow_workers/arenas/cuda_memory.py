@@ -3,9 +3,10 @@
 No GPU has run this yet: it follows the driver's documentation and the signatures of `cuda.bindings`, and what can be
 tested without a GPU is.
 
-Why not torch's own sharing (`UntypedStorage._share_cuda_`): it counts references in a file under /dev/shm, which a process
-that is killed leaves behind, and its memory is the owner's, gone when that dies. Memory made by `cuMemCreate` is passed on
-as a descriptor, like the host's: over the same channel, and it lives until the last process has let go of it.
+Why not torch's own sharing (`UntypedStorage._share_cuda_`): it counts references in a file under /dev/shm, which a
+process that is killed leaves behind, and its memory is the owner's, gone when that dies. Memory made by `cuMemCreate`
+is passed on as a descriptor, like the host's: over the same channel, and it lives until the last process has let go
+of it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import os
 import weakref
 from typing import Any, Final
 
-from omniflow_workers.arenas.base import DeviceUnavailable
+from omniflow_core import OutOfMemory
+from omniflow_workers.arenas.base import DeviceUnavailableError
 
 _PACKAGE: Final = "cuda.bindings.driver"
 
@@ -41,14 +43,14 @@ class CudaMemory:
             _undo(driver, undo)
             raise
         self.address: Final = int(address)
-        self._handle = handle
-        self._finalizer = weakref.finalize(self, _release, device, undo)
-        # Late in the interpreter's life the driver is gone, and has given all of it back.
-        self._finalizer.atexit = False
+        self._handle: Final = handle
+        self._exported: int | None = None
+        # When the interpreter ends, the driver is gone, and has given all of it back.
+        weakref.finalize(self, _release, device, undo).atexit = False
 
     @classmethod
     def create(cls, device: int, nbytes: int) -> CudaMemory:
-        """New memory; what lies there is left from before. Raises `DeviceUnavailable`, also when the device is full."""
+        """New memory; what lies there is left from before. Raises `OutOfMemory`, `DeviceUnavailableError`."""
         driver = _driver()
         _start(device)
         size = _rounded(driver, device, nbytes)
@@ -56,20 +58,24 @@ class CudaMemory:
 
     @classmethod
     def open(cls, device: int, descriptor: int, nbytes: int) -> CudaMemory:
-        """What another process exported; the descriptor stays the caller's. Memory that is smaller than `nbytes` cannot be
-        mapped as so much: `DeviceUnavailable`."""
+        """What another process exported; the descriptor stays the caller's. Memory that is smaller than `nbytes`
+        cannot be mapped as so much: `DeviceUnavailableError`."""
         driver = _driver()
         _start(device)
         kind = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
         return cls(device, _call(driver, "cuMemImportFromShareableHandle", descriptor, kind), nbytes)
 
-    def export(self) -> int:
-        """A descriptor to pass on, the caller's to close; the memory lives at least until then."""
-        driver = _driver()
-        kind = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-        descriptor = int(_call(driver, "cuMemExportToShareableHandle", self._handle, kind, 0))
-        os.set_inheritable(descriptor, False)
-        return descriptor
+    def descriptor(self) -> int:
+        """What to pass on; this object's, until it is collected. The memory lives while anyone has such a
+        descriptor."""
+        if self._exported is None:
+            driver = _driver()
+            kind = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+            exported = int(_call(driver, "cuMemExportToShareableHandle", self._handle, kind, 0))
+            os.set_inheritable(exported, False)
+            weakref.finalize(self, os.close, exported)
+            self._exported = exported
+        return self._exported
 
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:
@@ -87,7 +93,7 @@ def _driver() -> Any:
     try:
         return importlib.import_module(_PACKAGE)
     except ImportError as error:
-        raise DeviceUnavailable(
+        raise DeviceUnavailableError(
             f"CUDA memory is shared by way of the package cuda-bindings, which is not here ({error}): "
             "install the CUDA build of torch, which brings it"
         ) from error
@@ -98,24 +104,28 @@ def _start(device: int) -> None:
     import torch
 
     if not torch.cuda.is_available() or device >= torch.cuda.device_count():
-        raise DeviceUnavailable(
+        raise DeviceUnavailableError(
             f"there is no cuda:{device} here: torch finds {torch.cuda.device_count()} CUDA devices; "
             "check the driver (nvidia-smi) and CUDA_VISIBLE_DEVICES"
         )
-    torch.cuda.init()
     torch.zeros((), device=f"cuda:{device}")
 
 
 def _call(driver: Any, name: str, *arguments: object) -> Any:
-    """The result of a call of the driver. Raises `DeviceUnavailable` with the driver's own words."""
+    """The result of a call of the driver. Raises `OutOfMemory`, and `DeviceUnavailableError` with the driver's own
+    words."""
     try:
         status, *results = getattr(driver, name)(*arguments)
     except RuntimeError as error:  # The driver's library is not there.
-        raise DeviceUnavailable(f"there is no CUDA driver here ({error})") from error
+        raise DeviceUnavailableError(f"there is no CUDA driver here ({error})") from error
+    if status == driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+        raise OutOfMemory(
+            f"the CUDA device has no memory left ({name}): make the arena smaller, or free some of the device"
+        )
     if int(status) != 0:
         _, words = driver.cuGetErrorString(status)
         said = words.decode() if isinstance(words, bytes) else status
-        raise DeviceUnavailable(f"the CUDA driver refused {name}: {said}")
+        raise DeviceUnavailableError(f"the CUDA driver refused {name}: {said}")
     return results[0] if results else None
 
 

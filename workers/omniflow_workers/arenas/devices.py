@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from omniflow_core import ArenaLayout, OfferedArena
-from omniflow_workers.arenas.base import Arena, DeviceUnavailable
+from omniflow_workers.arenas.base import Arena, DeviceUnavailableError
 from omniflow_workers.arenas.cpu import CpuArena
 from omniflow_workers.arenas.cuda import CudaArena
 
 
 def create_arena(layout: ArenaLayout, *, prefault: bool = False, huge_pages: bool = True) -> Arena:
-    """New memory on `layout.device`. `prefault` and `huge_pages` are the host's. Raises `OutOfMemory` for the host,
-    `DeviceUnavailable` for a device that is not there, or full, or that nobody knows how to share."""
+    """New memory on `layout.device`. `prefault` and `huge_pages` are the host's. Raises `OutOfMemory`,
+    and `DeviceUnavailableError` for a device that is not there, or that nobody knows how to share."""
     match _kind(layout.device):
         case "cpu":
             return CpuArena.create(layout, prefault=prefault, huge_pages=huge_pages)
@@ -20,10 +20,10 @@ def create_arena(layout: ArenaLayout, *, prefault: bool = False, huge_pages: boo
 
 def open_arena(offered: OfferedArena, wanted: ArenaLayout | None = None, *, writable: bool = True) -> Arena:
     """What another process has passed on, if it is as `wanted`. Raises `ArenaMismatch`, `ArenaDamaged`,
-    `DeviceUnavailable`; no descriptor is kept then."""
+    `DeviceUnavailableError`; no descriptor is kept then."""
     try:
         kind = _kind(offered.layout.device)
-    except DeviceUnavailable:
+    except DeviceUnavailableError:
         offered.close()
         raise
     match kind:
@@ -36,5 +36,5 @@ def open_arena(offered: OfferedArena, wanted: ArenaLayout | None = None, *, writ
 def _kind(device: str) -> str:
     kind = device.partition(":")[0]
     if kind not in ("cpu", "cuda"):
-        raise DeviceUnavailable(f"memory of '{device}' cannot be shared: there are cpu and cuda:N")
+        raise DeviceUnavailableError(f"memory of '{device}' cannot be shared: there are cpu and cuda:N")
     return kind

@@ -32,15 +32,17 @@ def tensor_over(buffer: Buffer, dtype: torch.dtype, shape: Sequence[int]) -> tor
     return torch.frombuffer(buffer, dtype=dtype).view(tuple(shape))
 
 
-def array_over(buffer: Buffer, dtype: DTypeLike, shape: Sequence[int], *, writable: bool = False) -> NDArray[np.generic]:
+def array_over(
+    buffer: Buffer, dtype: DTypeLike, shape: Sequence[int], *, writable: bool = False
+) -> NDArray[np.generic]:
     """An array over a buffer, in place; it keeps the buffer. Raises `InvalidArgument` when their sizes differ.
 
     Read-only unless asked otherwise: other readers may have the same memory.
     """
     kind = np.dtype(dtype)
-    found = memoryview(buffer).nbytes
-    _require(found, math.prod(shape) * kind.itemsize, f"{kind} of shape {tuple(shape)}")
-    array = np.frombuffer(buffer, np.uint8).view(kind).reshape(tuple(shape))
+    found = memoryview(buffer)
+    _require(found.nbytes, math.prod(shape) * kind.itemsize, f"{kind} of shape {tuple(shape)}")
+    array: NDArray[np.generic] = np.frombuffer(found, np.uint8).view(kind).reshape(tuple(shape))
     if not writable:
         array.flags.writeable = False
     return array

@@ -2,6 +2,7 @@
 //! modules beside this one; logic lives in the crates they wrap.
 
 mod arena;
+mod arena_blobs;
 mod arena_channel;
 mod arena_disk;
 mod buffers;
@@ -30,6 +31,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     call::register(module)?;
     arena::register(module)?;
+    arena_blobs::register(module)?;
     arena_channel::register(module)?;
     arena_disk::register(module)?;
     cluster_index::register(module)?;

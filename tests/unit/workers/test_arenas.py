@@ -143,3 +143,14 @@ def test_both_sides_compute_on_one_memory_of_a_cuda_device() -> None:
 def test_importing_the_package_imports_no_torch() -> None:
     code = "import sys, omniflow_workers.arenas; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_memory_of_a_cuda_device_is_asked_for_in_the_terms_of_the_driver() -> None:
+    driver = pytest.importorskip("cuda.bindings.driver")
+    from omniflow_workers.arenas import cuda_memory
+
+    asked = cuda_memory._properties(driver, 3)
+    assert (int(asked.type), int(asked.location.type), asked.location.id) == (1, 1, 3)
+    assert int(asked.requestedHandleTypes) == 1  # a file descriptor
+    access = cuda_memory._access(driver, 3)
+    assert (access.location.id, int(access.flags)) == (3, 3)  # to read and to write

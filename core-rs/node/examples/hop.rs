@@ -6,7 +6,7 @@
 
 #![allow(clippy::expect_used)] // A failed step of a measurement is its end.
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/node/support/mod.rs"]
 mod support;
 
 use std::time::{Duration, Instant};

@@ -17,7 +17,7 @@ use crate::core::credits::WINDOW;
 use crate::ids::{JobId, PeerIx};
 use crate::ready::ReadyQueue;
 
-#[path = "../../tests/support/flows.rs"]
+#[path = "../../tests/node/support/flows.rs"]
 mod flows;
 
 const WORKERS: usize = 3;

@@ -1,16 +1,12 @@
 //! What is sent and not yet read stays with its producer: in memory, then on disk, up to the job's quota (rules 10, 11).
 
-#![allow(clippy::expect_used)] // A failed step of a test is its end.
-
-mod support;
-
 use std::fs;
 use std::sync::Arc;
 
+use crate::support::{Scheduler, Worker, chain, read, worker, worker_with};
 use bytes::Bytes;
 use omniflow_node::{ActivationHandle, NodeError};
 use omniflow_wire::v1;
-use support::{Scheduler, Worker, chain, read, worker, worker_with};
 
 const MEMORY: usize = 1 << 20;
 const QUOTA: usize = 32 << 20;

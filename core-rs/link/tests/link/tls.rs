@@ -1,14 +1,10 @@
 //! Who is let in when links are encrypted, and what the others are told.
 
-#![allow(clippy::expect_used)] // A failed step of a test is its end.
-
-mod support;
-
 use std::path::Path;
 
+use crate::support::{Ear, PATIENCE, link, message, patient, tcp};
 use omniflow_link::{Address, Endpoint, LinkError, Tls, TlsFiles};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use support::{Ear, PATIENCE, link, message, patient, tcp};
 
 /// An authority in a folder of its own.
 struct Authority {
@@ -263,7 +259,7 @@ fn files_that_cannot_be_used_are_named_with_the_cure() {
 async fn unix_sockets_stay_plain_with_and_without_certificates() {
     let authority = Authority::new();
     let folder = tempfile::tempdir().expect("folder");
-    let address = support::unix(&folder);
+    let address = crate::support::unix(&folder);
     let listener = authority
         .endpoint("127.0.0.1")
         .bind(&address)

@@ -1,15 +1,11 @@
 //! Rule 10 between real workers: who is held up, and who is not.
 
-#![allow(clippy::expect_used)] // A failed step of a test is its end.
-
-mod support;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::support::{Scheduler, Worker, blocking, chain, read, worker};
 use bytes::Bytes;
 use omniflow_node::{ActivationHandle, NodeError};
-use support::{Scheduler, Worker, blocking, chain, read, worker};
 
 const PLENTY: usize = 256 << 20;
 const ENOUGH: usize = 20_000;

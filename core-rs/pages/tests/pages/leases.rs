@@ -1,7 +1,5 @@
 //! Leases, quotas, copy-on-write and pins: one promise a test.
 
-#![allow(clippy::unwrap_used)] // A test file: clippy exempts only the test functions themselves.
-
 use omniflow_pages::{
     Counters, Generation, Moment, OwnerId, PageAllocator, PageError, PageId, Run, Span, Stamped,
 };

@@ -1,13 +1,9 @@
 //! Jobs over two workers: frames go from worker to worker, results and events to the scheduler.
 
-#![allow(clippy::expect_used)] // A failed step of a test is its end.
-
-mod support;
-
+use crate::support::{PATIENCE, Scheduler, Worker, blocking, chain, read, worker};
 use omniflow_node::NodeError;
 use omniflow_wire::v1::node_progress::State;
 use omniflow_wire::{LinkMessage, v1};
-use support::{PATIENCE, Scheduler, Worker, blocking, chain, read, worker};
 
 const PLENTY: usize = 256 << 20;
 

@@ -1,12 +1,8 @@
 //! The index against an oracle that knows whole token sequences and no hash.
 
-#![allow(clippy::unwrap_used)] // A test file: clippy exempts only the test functions themselves.
-
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{Sequence, keys, sequence};
+use crate::common::{Sequence, keys, sequence};
 use omniflow_prefix::{IndexError, PrefixIndex, TooFew};
 use proptest::prelude::*;
 

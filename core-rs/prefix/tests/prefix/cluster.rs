@@ -1,12 +1,8 @@
 //! The cluster index against an oracle that knows, for each worker, the set of whole sequences that it holds.
 
-#![allow(clippy::unwrap_used)] // A test file: clippy exempts only the test functions themselves.
-
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{Sequence, keys, sequence};
+use crate::common::{Sequence, keys, sequence};
 use omniflow_prefix::{ClusterIndex, ClusterMatch, Holder, IndexError};
 use proptest::prelude::*;
 

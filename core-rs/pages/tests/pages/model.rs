@@ -1,7 +1,5 @@
 //! The allocator against a model that anyone can check by eye: a count per page.
 
-#![allow(clippy::unwrap_used)] // A test file: clippy exempts only the test functions themselves.
-
 use std::collections::BTreeMap;
 
 use omniflow_pages::{Generation, Page, PageAllocator, PageError, PageId, Run};

@@ -1,7 +1,5 @@
 //! Keys against a chain that is computed from scratch, and the promises of what makes two keys differ.
 
-#![allow(clippy::unwrap_used)] // A test file: clippy exempts only the test functions themselves.
-
 use std::num::{NonZeroU32, NonZeroUsize};
 
 use omniflow_prefix::{ChainError, KeyChain, KeyRoot, MediaItem, PageKey};

@@ -1,6 +1,6 @@
 //! A fake scheduler, workers and a link that can be cut, over real sockets.
 
-#![allow(dead_code)] // Each test file uses its part.
+#![allow(dead_code)] // The example of hops uses a part.
 #![allow(clippy::expect_used)] // A failed step of a test is its end.
 
 mod flows;

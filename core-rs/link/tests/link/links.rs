@@ -1,19 +1,15 @@
 //! Links over real sockets.
 
-#![allow(clippy::expect_used)] // A failed step of a test is its end.
-
-mod support;
-
 use std::io::Write;
 use std::time::Duration;
 
+use crate::support::{Ear, PATIENCE, link, message, patient, tcp, unix};
 use bytes::Bytes;
 use omniflow_link::greeting::{Greeting, LinkId, Purpose};
 use omniflow_link::header::{Header, MAX_BODY_BYTES};
 use omniflow_link::{
     Address, Endpoint, GreetingProblem, LinkConfig, LinkError, LossReason, Malformation,
 };
-use support::{Ear, PATIENCE, link, message, patient, tcp, unix};
 
 fn endpoint() -> Endpoint {
     Endpoint::new(patient())

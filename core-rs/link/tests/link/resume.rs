@@ -1,16 +1,12 @@
 //! Links over sockets that break.
 
-#![allow(clippy::expect_used)] // A failed step of a test is its end.
-
-mod support;
-
 use std::io::{Read, Write};
 use std::time::Duration;
 
+use crate::support::{Ear, PATIENCE, Wire, link, message, patient, unix};
 use omniflow_link::greeting::{GREETING_BYTES, Greeting, LinkId, Purpose};
 use omniflow_link::{Address, Endpoint, LinkConfig, LinkError, LinkSender, LossReason};
 use proptest::prelude::*;
-use support::{Ear, PATIENCE, Wire, link, message, patient, unix};
 use tokio::time::timeout;
 
 fn path(address: &Address) -> std::path::PathBuf {

@@ -1,7 +1,5 @@
 //! What a page costs, and that churn leaves nothing behind: counted at the allocator, not believed.
 
-#![allow(clippy::unwrap_used)] // A test file: clippy exempts only the test functions themselves.
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::num::NonZeroU32;

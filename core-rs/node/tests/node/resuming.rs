@@ -1,14 +1,10 @@
 //! Resumable nodes over real workers (rule 12): what a reader's place tells of one, and how the next attempt goes on from it.
 
-#![allow(clippy::expect_used)] // A failed step of a test is its end.
-
-mod support;
-
+use crate::support::{Scheduler, Worker, chain, read, worker};
 use bytes::Bytes;
 use omniflow_wire::v1::node_progress::State;
 use omniflow_wire::{LinkMessage, v1};
 use prost::Message;
-use support::{Scheduler, Worker, chain, read, worker};
 
 const JOB: u64 = 5;
 const PLENTY: usize = 256 << 20;

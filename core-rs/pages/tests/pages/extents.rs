@@ -1,7 +1,5 @@
 //! One pool, several processes: one promise a test.
 
-#![allow(clippy::unwrap_used)] // A test file: clippy exempts only the test functions themselves.
-
 use std::sync::Arc;
 
 use omniflow_pages::{

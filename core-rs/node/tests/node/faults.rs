@@ -1,15 +1,11 @@
 //! Links that break, nodes that move, schedulers that change, peers that misbehave.
 
-#![allow(clippy::expect_used)] // A failed step of a test is its end.
-
-mod support;
-
+use crate::support::{Bridge, PATIENCE, Scheduler, Worker, chain, read, worker};
 use bytes::Bytes;
 use omniflow_link::{Endpoint, LinkConfig, Message};
 use omniflow_node::NodeError;
 use omniflow_wire::v1::node_progress::State;
 use omniflow_wire::{LinkMessage, v1};
-use support::{Bridge, PATIENCE, Scheduler, Worker, chain, read, worker};
 
 const PLENTY: usize = 256 << 20;
 

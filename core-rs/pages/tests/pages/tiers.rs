@@ -1,7 +1,5 @@
 //! Pages in three tiers: what is brought when it is wanted, what leaves, and that content is never mixed up.
 
-#![allow(clippy::unwrap_used)] // A test file: clippy exempts only the test functions themselves.
-
 use std::collections::BTreeMap;
 
 use omniflow_pages::{

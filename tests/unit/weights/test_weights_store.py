@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from omniflow import Text
+from omniflow.errors import InvalidArgument
 from omniflow.roles import Role, RoleContext, add_facts, describe, method
 from omniflow_workers.weights.errors import BadWeights
 from omniflow_workers.weights.home import HostHome, Placed
@@ -164,3 +165,10 @@ def test_a_role_of_ones_own_computes_with_mapped_weights_and_registers_their_fin
 
 def test_a_process_has_one_store_for_a_device() -> None:
     assert store_of("cpu") is store_of("cpu")
+
+
+def test_a_device_that_is_not_there_is_said_with_the_key_to_correct() -> None:
+    missing = torch.cuda.device_count()
+    with pytest.raises(InvalidArgument, match=f"no cuda:{missing} here") as caught:
+        store_of(f"cuda:{missing}")
+    assert caught.value.field == "device"

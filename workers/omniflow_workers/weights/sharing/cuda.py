@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from omniflow.errors import InvalidArgument
 from omniflow_workers.weights.sharing.memory import Piece
 
 if TYPE_CHECKING:
@@ -31,9 +32,19 @@ class CudaWeightsMemory:
 
     @property
     def name(self) -> str:
-        """Equal in all processes of the host for one GPU, whatever CUDA_VISIBLE_DEVICES calls it there."""
+        """Equal in all processes of the host for one GPU, whatever CUDA_VISIBLE_DEVICES calls it there.
+
+        Raises `InvalidArgument` when there is no such device.
+        """
         import torch
 
+        count = torch.cuda.device_count()
+        if self.number >= count:
+            raise InvalidArgument(
+                f"there is no cuda:{self.number} here: torch finds {count} CUDA devices",
+                field="device",
+                cure="correct `device` in the cluster file, or see to the driver (nvidia-smi) and CUDA_VISIBLE_DEVICES",
+            )
         return f"cuda-{torch.cuda.get_device_properties(self.number).uuid}"
 
     def fill(self, source: torch.Tensor) -> Piece:

@@ -132,8 +132,7 @@ impl Wires {
         wire.is_some_and(|wire| wire.internal)
     }
 
-    /// Whether its reader says how much may come: a stream from one role to another of the same scope, outside of loops, or
-    /// a result.
+    /// Whether its reader says how much may come: a stream from one role to another of the same scope, or a result.
     pub(crate) fn is_paced(&self, edge: EdgeId) -> bool {
         let wire = self.edges.get(edge.index());
         wire.is_some_and(|wire| wire.paced)
@@ -220,7 +219,6 @@ fn edge_scope(graph: &Graph, edge: &EdgeSpec) -> ScopeId {
 fn wire(graph: &Graph, edge: &EdgeSpec) -> Wire {
     let scopes = around(graph, edge_scope(graph, edge));
     let is_loop = |scope: &ScopeId| graph.spec().scopes[scope.index() - 1].is_loop;
-    let paced = is_paced(graph, edge) && !scopes.iter().any(is_loop);
     let rounds = scopes
         .iter()
         .enumerate()
@@ -246,7 +244,7 @@ fn wire(graph: &Graph, edge: &EdgeSpec) -> Wire {
             }
             _ => false,
         },
-        paced,
+        paced: is_paced(graph, edge),
     }
 }
 

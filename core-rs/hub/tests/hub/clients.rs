@@ -246,9 +246,7 @@ fn closing_waits_for_running_jobs_and_fails_the_rest() {
         work(&activation);
     });
     cluster.until_ready(1);
-    let mut client = cluster.client();
-    client.submit(request());
-    client.accepted();
+    let mut client = cluster.submitted();
     let hub = cluster.hub.clone();
     let closing = std::thread::spawn(move || hub.close(Duration::from_secs(10)));
     loop {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::common::{Cluster, config, hang, request, words, work};
+use crate::common::{ANSWER, Cluster, config, doomed, hang, request, wait_for, words, work};
 use omniflow_hub::HubConfig;
 use omniflow_link::{Address, Endpoint, LinkConfig, Message};
 use omniflow_wire::v1::{ErrorCode, node_progress, worker_status};
@@ -14,24 +14,15 @@ use prost::Message as _;
 
 #[test]
 fn a_node_whose_worker_dies_runs_again_elsewhere_unnoticed_by_the_client() {
-    let cluster = Cluster::new(config());
-    let (told, news) = channel();
-    cluster.worker("reader", &["read"], |activation| work(&activation));
-    let doomed = cluster.worker("doomed", &["speak"], move |activation| {
-        told.send(()).unwrap();
-        hang(&activation);
-    });
-    cluster.until_ready(2);
-    let mut client = cluster.client();
-    client.submit(request());
-    client.accepted();
-    news.recv_timeout(Duration::from_secs(10)).unwrap();
+    let (cluster, doomed, news) = doomed(config());
+    let mut client = cluster.submitted();
+    wait_for(&news, "started");
     doomed.kill();
     cluster.worker("heir", &["speak"], |activation| work(&activation));
     let (frames, end) = client.rest();
     assert_eq!(
-        (words(&frames).join(" "), end.error),
-        ("HOW ARE YOU".to_owned(), None)
+        (words(&frames), end.error),
+        (ANSWER.map(str::to_owned).to_vec(), None)
     );
     let attempts: Vec<_> = end
         .report
@@ -69,9 +60,7 @@ fn producers_that_died_with_their_frames_run_again_too() {
         hang(&activation);
     });
     cluster.until_ready(1);
-    let mut client = cluster.client();
-    client.submit(request());
-    client.accepted();
+    let mut client = cluster.submitted();
     news.recv_timeout(Duration::from_secs(10)).unwrap();
     doomed.kill();
     let counted = runs.clone();
@@ -81,8 +70,8 @@ fn producers_that_died_with_their_frames_run_again_too() {
     });
     let (frames, end) = client.rest();
     assert_eq!(
-        (words(&frames).join(" "), end.error),
-        ("HOW ARE YOU".to_owned(), None)
+        (words(&frames), end.error),
+        (ANSWER.map(str::to_owned).to_vec(), None)
     );
     assert_eq!(runs.load(Ordering::Relaxed), 4);
     cluster.assert_clean();
@@ -174,9 +163,7 @@ fn a_worker_that_is_silent_past_the_limit_is_lost() {
     let info = mute(&cluster, "mute");
     cluster.hub.worker_seen(&info.encode_to_vec()).unwrap();
     cluster.until_ready(2);
-    let mut client = cluster.client();
-    client.submit(request());
-    client.accepted();
+    let mut client = cluster.submitted();
     cluster.until("the mute worker is lost", |status| {
         status
             .workers
@@ -231,9 +218,7 @@ fn absence_from_the_registry_with_a_living_link_changes_nothing() {
     let worker = cluster.worker("both", &["read", "speak"], |activation| work(&activation));
     cluster.until_ready(1);
     cluster.hub.worker_gone("both", &worker.info.incarnation);
-    let mut client = cluster.client();
-    client.submit(request());
-    client.accepted();
+    let mut client = cluster.submitted();
     assert_eq!(client.rest().1.error, None);
     worker.kill();
     cluster.until("the seat is gone", |status| status.workers.is_empty());
@@ -248,9 +233,7 @@ fn a_new_incarnation_replaces_the_old_one() {
         hang(&activation);
     });
     cluster.until_ready(1);
-    let mut client = cluster.client();
-    client.submit(request());
-    client.accepted();
+    let mut client = cluster.submitted();
     news.recv_timeout(Duration::from_secs(10)).unwrap();
     cluster.worker("both", &["read", "speak"], |activation| work(&activation));
     let (frames, end) = client.rest();
@@ -271,16 +254,12 @@ fn a_draining_worker_finishes_what_it_has_and_gets_nothing_new() {
         work(&activation);
     });
     cluster.until_ready(2);
-    let mut client = cluster.client();
-    client.submit(request());
-    client.accepted();
+    let mut client = cluster.submitted();
     news.recv_timeout(Duration::from_secs(10)).unwrap();
     assert_eq!(cluster.hub.drain_worker("old", 0).unwrap(), 1);
     cluster.worker("new", &["speak"], |activation| work(&activation));
     cluster.until_ready(2);
-    let mut other = cluster.client();
-    other.submit(request());
-    other.accepted();
+    let mut other = cluster.submitted();
     let report = other.rest().1.report.unwrap();
     assert!(
         report
@@ -307,25 +286,16 @@ fn a_draining_worker_finishes_what_it_has_and_gets_nothing_new() {
 
 #[test]
 fn what_a_draining_worker_has_not_done_in_its_time_goes_on_elsewhere_and_it_leaves() {
-    let cluster = Cluster::new(config());
-    let (told, news) = channel();
-    cluster.worker("reader", &["read"], |activation| work(&activation));
-    let old = cluster.worker("old", &["speak"], move |activation| {
-        told.send(()).unwrap();
-        hang(&activation);
-    });
-    cluster.until_ready(2);
-    let mut client = cluster.client();
-    client.submit(request());
-    client.accepted();
-    news.recv_timeout(Duration::from_secs(10)).unwrap();
+    let (cluster, old, news) = doomed(config());
+    let mut client = cluster.submitted();
+    wait_for(&news, "started");
     cluster.worker("new", &["speak"], |activation| work(&activation));
     cluster.until_ready(3);
-    cluster.hub.drain_worker("old", 100).unwrap();
+    cluster.hub.drain_worker(&old.info.name, 100).unwrap();
     let (frames, end) = client.rest();
     assert_eq!(
-        (words(&frames).join(" "), end.error),
-        ("HOW ARE YOU".to_owned(), None)
+        (words(&frames), end.error),
+        (ANSWER.map(str::to_owned).to_vec(), None)
     );
     assert!(old.node.wait_drained(Duration::from_secs(10)));
     cluster.assert_clean();

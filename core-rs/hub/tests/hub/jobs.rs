@@ -294,7 +294,7 @@ fn a_deadline_names_the_node_and_worker_where_the_job_hung() {
     assert_eq!(error.code(), ErrorCode::DeadlineExceeded, "{error:?}");
     assert_eq!(
         (&*error.node, &*error.worker),
-        ("speak.run", "speaker"),
+        ("speak.run", "doomed"),
         "{error:?}"
     );
     assert!(error.message.contains("2000 ms"), "{error:?}");
@@ -341,9 +341,7 @@ fn a_role_that_fails_ends_the_job_with_its_own_words() {
         }
     });
     cluster.until_ready(1);
-    let mut client = cluster.client();
-    client.submit(request());
-    client.accepted();
+    let mut client = cluster.submitted();
     let error = client.failure();
     assert_eq!(
         (error.code(), &*error.node, &*error.worker),

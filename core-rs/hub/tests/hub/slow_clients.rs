@@ -102,9 +102,7 @@ fn rule_10_a_slow_client_holds_up_whoever_makes_its_result_and_the_scheduler_kee
     // Others are served meanwhile.
     cluster.worker("other", &["speak"], |activation| work(&activation));
     cluster.until_ready(3);
-    let mut other = cluster.client();
-    other.submit(request());
-    other.accepted();
+    let mut other = cluster.submitted();
     assert_eq!(words(&other.rest().0), ANSWER);
     // It reads on, from the second frame.
     let (frames, end) = client.rest();

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{Cluster, config, request, work};
+use crate::common::{Cluster, config, work};
 use omniflow_hub::HubConfig;
 use omniflow_link::{Address, Endpoint, LinkConfig, LinkSender, Message};
 use omniflow_wire::v1::{ErrorCode, worker_status};
@@ -115,9 +115,7 @@ fn a_job_between_two_living_workers_that_cannot_meet_fails_and_names_them() {
     let reader = Puppet::new(&cluster, "reader", "read", true);
     let _speaker = Puppet::new(&cluster, "speaker", "speak", true);
     cluster.until_ready(2);
-    let mut client = cluster.client();
-    client.submit(request());
-    client.accepted();
+    let mut client = cluster.submitted();
     reader.say(report(reader.number_of("speaker")));
     let error = client.failure();
     assert_eq!(
@@ -139,9 +137,7 @@ fn a_job_whose_consumer_is_unreachable_because_it_is_dying_goes_on_elsewhere() {
     let reader = Puppet::new(&cluster, "reader", "read", true);
     let _dying = Puppet::new(&cluster, "dying", "speak", false);
     cluster.until_ready(2);
-    let mut client = cluster.client();
-    client.submit(request());
-    client.accepted();
+    let mut client = cluster.submitted();
     reader.say(report(reader.number_of("dying")));
     cluster.until("it is lost", |status| {
         let mut states = status.workers.iter().map(v1::WorkerStatus::state);

@@ -150,6 +150,8 @@ impl Job {
                 cx.site.take_back(freed);
                 self.received.drop_rounds_before(*inside, &outer, now);
             }
+            let edges = flow.wires.edges_inside(round.scope);
+            self.credits.drop_rounds_before(edges, &outer, now);
         }
     }
 }

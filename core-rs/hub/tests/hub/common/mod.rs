@@ -293,6 +293,14 @@ impl Cluster {
         Client::open(self.hub.clone())
     }
 
+    /// A client whose usual job is under way.
+    pub fn submitted(&self) -> Client {
+        let mut client = self.client();
+        client.submit(request());
+        client.accepted();
+        client
+    }
+
     /// What must hold when every job has ended.
     pub fn assert_clean(&self) {
         self.hub.check().unwrap();
@@ -324,16 +332,22 @@ pub fn served(config: HubConfig) -> Cluster {
 
 /// A cluster whose `speak` hangs until it is cancelled; each start and each cancel is told.
 pub fn hanging(config: HubConfig) -> (Cluster, Receiver<&'static str>) {
+    let (cluster, _, news) = doomed(config);
+    (cluster, news)
+}
+
+/// The same, with the worker of that `speak`.
+pub fn doomed(config: HubConfig) -> (Cluster, Worker, Receiver<&'static str>) {
     let cluster = Cluster::new(config);
     let (told, news) = channel();
     cluster.worker("reader", &["read"], |activation| work(&activation));
-    cluster.worker("speaker", &["speak"], move |activation| {
+    let doomed = cluster.worker("doomed", &["speak"], move |activation| {
         told.send("started").unwrap();
         hang(&activation);
         let _ = told.send("cancelled");
     });
     cluster.until_ready(2);
-    (cluster, news)
+    (cluster, doomed, news)
 }
 
 /// Waits for a role to tell that.

@@ -9,7 +9,7 @@
 //! when the reader's place hears where it is, and again with the first that comes from it, for then it is surely there.
 //!
 //! Of results, the scheduler says it, as the client reads (`results`). Streams of control nodes and inputs come as they are
-//! made, and so do those in loops: what their producers keep counts in the quota of their place.
+//! made: what their producers keep counts in the quota of their place.
 
 #[cfg(test)]
 mod tests;
@@ -85,6 +85,16 @@ impl Credits {
             u64::MAX => 0,
             passes => passes.saturating_sub(WINDOW.frames),
         }
+    }
+
+    /// A loop at this key has begun a round: of those before it, nothing on these edges inside of it is needed.
+    pub(crate) fn drop_rounds_before(&mut self, edges: &[EdgeId], outer: &Key, round: u32) {
+        let is_over = |(edge, key): &Lane| {
+            let of = key.path().get(outer.depth());
+            of.is_some_and(|of| *of < round) && key.extends(outer) && edges.contains(edge)
+        };
+        self.limits.retain(|lane, _| !is_over(lane));
+        self.told.retain(|lane, _| !is_over(lane));
     }
 
     /// Whoever granted it is not there any more.

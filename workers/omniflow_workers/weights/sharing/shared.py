@@ -104,7 +104,12 @@ class SharedPiece:
 
     def _answer(self) -> None:
         assert self._listener is not None
-        asker, _address = self._listener.accept()
+        try:
+            asker, _address = self._listener.accept()
+        except OSError as error:  # no descriptor is left, say: whoever asks waits
+            log.warning("nobody can be handed weights at present: %s", error)
+            self._closing.wait(_PATIENCE_S)
+            return
         asker.settimeout(_PATIENCE_S)
         try:
             if not wire.is_ours(asker):

@@ -20,7 +20,7 @@ from omniflow.registry import EmbeddedEtcd
 from omniflow.v1.flow_pb2 import Alternative, Edge, End, Flow, Node, Port
 from omniflow.v1.value_pb2 import KIND_TEXT, Type
 
-READY_WITHIN = 15.0
+READY_WITHIN = 40.0
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +49,7 @@ class SchedulerRun:
 
     def terminate(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(15)
+        return self.process.wait(30)
 
 
 def write_settings(folder: Path, endpoint: str, cluster: str, **more: Any) -> Path:
@@ -85,6 +85,13 @@ def running_scheduler(folder: Path, endpoint: str, cluster: str, **more: Any) ->
 @pytest.fixture
 def scheduler(tmp_path: Path, etcd: EmbeddedEtcd, cluster: str) -> Iterator[SchedulerRun]:
     with running_scheduler(tmp_path, etcd.endpoint, cluster) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, etcd: EmbeddedEtcd) -> Iterator[SchedulerRun]:
+    """One for all tests that leave it as it is: without flows and workers, in the cluster "shared"."""
+    with running_scheduler(tmp_path_factory.mktemp("shared"), etcd.endpoint, "shared") as running:
         yield running
 
 

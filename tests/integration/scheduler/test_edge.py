@@ -27,8 +27,8 @@ def error_in(call: grpc.aio.AioRpcError) -> error_pb2.Error:
     raise AssertionError(f"no Error in the metadata of {call}")
 
 
-def test_a_reflection_client_finds_the_services_and_their_methods(scheduler: SchedulerRun) -> None:
-    with grpc.insecure_channel(scheduler.address) as channel:
+def test_a_reflection_client_finds_the_services_and_their_methods(shared: SchedulerRun) -> None:
+    with grpc.insecure_channel(shared.address) as channel:
         database = ProtoReflectionDescriptorDatabase(channel)
         assert {
             "omniflow.v1.JobService",
@@ -40,17 +40,17 @@ def test_a_reflection_client_finds_the_services_and_their_methods(scheduler: Sch
         assert methods == {"Submit", "Connect", "Watch", "Get", "List", "Ack", "Cancel"}
 
 
-def test_health_is_told_for_the_process_and_each_service(scheduler: SchedulerRun) -> None:
-    with grpc.insecure_channel(scheduler.address) as channel:
+def test_health_is_told_for_the_process_and_each_service(shared: SchedulerRun) -> None:
+    with grpc.insecure_channel(shared.address) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         for service in ("", "omniflow.v1.JobService", "omniflow.v1.ClusterService"):
-            answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
+            answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=30)
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
-async def test_an_unknown_flow_is_not_found_with_the_error_in_the_metadata(scheduler: SchedulerRun) -> None:
-    async with grpc.aio.insecure_channel(scheduler.address) as channel:
-        call = JobServiceStub(channel).Submit(job_pb2.SubmitRequest(flow="nowhere"), timeout=5)
+async def test_an_unknown_flow_is_not_found_with_the_error_in_the_metadata(shared: SchedulerRun) -> None:
+    async with grpc.aio.insecure_channel(shared.address) as channel:
+        call = JobServiceStub(channel).Submit(job_pb2.SubmitRequest(flow="nowhere"), timeout=30)
         with pytest.raises(grpc.aio.AioRpcError) as raised:
             await call.read()
         assert raised.value.code() is grpc.StatusCode.NOT_FOUND
@@ -59,8 +59,8 @@ async def test_an_unknown_flow_is_not_found_with_the_error_in_the_metadata(sched
         assert "nowhere" in error.message
 
 
-async def test_on_the_shared_stream_a_refusal_is_an_event_and_the_stream_goes_on(scheduler: SchedulerRun) -> None:
-    async with Client(scheduler.address) as client:
+async def test_on_the_shared_stream_a_refusal_is_an_event_and_the_stream_goes_on(shared: SchedulerRun) -> None:
+    async with Client(shared.address) as client:
         refusals = await asyncio.gather(
             *[client.submit("nowhere", {"text": str(number)}) for number in range(3)], return_exceptions=True
         )
@@ -68,52 +68,52 @@ async def test_on_the_shared_stream_a_refusal_is_an_event_and_the_stream_goes_on
 
 
 @pytest.mark.parametrize("method", ["Get", "Cancel", "Ack"])
-async def test_an_unknown_job_is_not_found(scheduler: SchedulerRun, method: str) -> None:
+async def test_an_unknown_job_is_not_found(shared: SchedulerRun, method: str) -> None:
     requests = {
         "Get": job_pb2.GetRequest(job="4711"),
         "Cancel": job_pb2.CancelRequest(job="4711"),
         "Ack": job_pb2.AckRequest(job="4711"),
     }
-    async with grpc.aio.insecure_channel(scheduler.address) as channel:
+    async with grpc.aio.insecure_channel(shared.address) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as raised:
-            await getattr(JobServiceStub(channel), method)(requests[method], timeout=5)
+            await getattr(JobServiceStub(channel), method)(requests[method], timeout=30)
         assert raised.value.code() is grpc.StatusCode.NOT_FOUND
         assert error_in(raised.value).field == "job"
 
 
-async def test_watching_an_unknown_job_is_not_found(scheduler: SchedulerRun) -> None:
-    async with grpc.aio.insecure_channel(scheduler.address) as channel:
-        call = JobServiceStub(channel).Watch(job_pb2.WatchRequest(job="4711"), timeout=5)
+async def test_watching_an_unknown_job_is_not_found(shared: SchedulerRun) -> None:
+    async with grpc.aio.insecure_channel(shared.address) as channel:
+        call = JobServiceStub(channel).Watch(job_pb2.WatchRequest(job="4711"), timeout=30)
         with pytest.raises(grpc.aio.AioRpcError) as raised:
             await call.read()
         assert error_in(raised.value).code == error_pb2.UNKNOWN_JOB
-    async with Client(scheduler.address) as client:
+    async with Client(shared.address) as client:
         with pytest.raises(UnknownJob):
             await client.watch("4711")
 
 
 @pytest.mark.parametrize("path", ["Submit", "Watch"])
-async def test_bytes_that_are_no_request_are_an_invalid_argument(scheduler: SchedulerRun, path: str) -> None:
-    async with grpc.aio.insecure_channel(scheduler.address) as channel:
-        call = channel.unary_stream(f"/omniflow.v1.JobService/{path}", None, None)(b"\xff\xff\xff", timeout=5)
+async def test_bytes_that_are_no_request_are_an_invalid_argument(shared: SchedulerRun, path: str) -> None:
+    async with grpc.aio.insecure_channel(shared.address) as channel:
+        call = channel.unary_stream(f"/omniflow.v1.JobService/{path}", None, None)(b"\xff\xff\xff", timeout=30)
         with pytest.raises(grpc.aio.AioRpcError) as raised:
             await call.read()
         assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize("path", ["Get", "List", "Ack", "Cancel"])
-async def test_bytes_that_are_no_question_are_an_invalid_argument(scheduler: SchedulerRun, path: str) -> None:
-    async with grpc.aio.insecure_channel(scheduler.address) as channel:
+async def test_bytes_that_are_no_question_are_an_invalid_argument(shared: SchedulerRun, path: str) -> None:
+    async with grpc.aio.insecure_channel(shared.address) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as raised:
-            await channel.unary_unary(f"/omniflow.v1.JobService/{path}", None, None)(b"\xff\xff\xff", timeout=5)
+            await channel.unary_unary(f"/omniflow.v1.JobService/{path}", None, None)(b"\xff\xff\xff", timeout=30)
         assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         assert error_in(raised.value).code == error_pb2.INVALID_ARGUMENT
 
 
-async def test_a_client_that_does_not_read_refusals_is_not_listened_to(scheduler: SchedulerRun) -> None:
-    async with grpc.aio.insecure_channel(scheduler.address) as channel:
+async def test_a_client_that_does_not_read_refusals_is_not_listened_to(shared: SchedulerRun) -> None:
+    async with grpc.aio.insecure_channel(shared.address) as channel:
         stub: Any = JobServiceStub(channel)
-        call = stub.Connect(timeout=20)
+        call = stub.Connect(timeout=30)
         wrong = job_pb2.ClientMessage(tag=1, cancel=job_pb2.CancelRequest(job="4711" * 50))
         batch = job_pb2.ClientBatch(messages=[wrong] * 2_000)
         sent = 0
@@ -128,13 +128,13 @@ async def test_a_client_that_does_not_read_refusals_is_not_listened_to(scheduler
         call.cancel()
 
 
-async def test_a_stream_of_nonsense_ends_and_nobody_else_notices(scheduler: SchedulerRun) -> None:
-    async with Client(scheduler.address) as client:
+async def test_a_stream_of_nonsense_ends_and_nobody_else_notices(shared: SchedulerRun) -> None:
+    async with Client(shared.address) as client:
         with pytest.raises(UnknownFlow):
             await client.submit("nowhere")
-        async with grpc.aio.insecure_channel(scheduler.address) as channel:
+        async with grpc.aio.insecure_channel(shared.address) as channel:
             raw: Any = channel
-            call = raw.stream_stream("/omniflow.v1.JobService/Connect")(timeout=5)
+            call = raw.stream_stream("/omniflow.v1.JobService/Connect")(timeout=30)
             await call.write(b"\xff\xff\xff")
             with pytest.raises(grpc.aio.AioRpcError) as raised:
                 await call.read()
@@ -143,10 +143,10 @@ async def test_a_stream_of_nonsense_ends_and_nobody_else_notices(scheduler: Sche
             await client.submit("nowhere")
 
 
-async def test_a_client_that_has_said_everything_is_still_answered(scheduler: SchedulerRun) -> None:
-    async with grpc.aio.insecure_channel(scheduler.address) as channel:
+async def test_a_client_that_has_said_everything_is_still_answered(shared: SchedulerRun) -> None:
+    async with grpc.aio.insecure_channel(shared.address) as channel:
         stub: Any = JobServiceStub(channel)
-        call = stub.Connect(timeout=10)
+        call = stub.Connect(timeout=30)
         submit = job_pb2.ClientMessage(tag=5, submit=job_pb2.SubmitRequest(flow="nowhere"))
         await call.write(job_pb2.ClientBatch(messages=[submit]))
         await call.done_writing()
@@ -196,14 +196,14 @@ async def test_a_flow_that_another_process_stores_becomes_known(
         other = one_node_flow("second")
         other.version = version
         await registry.put_flow(other)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while len(await client.flows()) < 2:  # the scheduler tells nobody when it has seen it  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 
 
-async def test_every_problem_of_a_bad_flow_is_told(scheduler: SchedulerRun) -> None:
+async def test_every_problem_of_a_bad_flow_is_told(shared: SchedulerRun) -> None:
     bad = Flow(name="bad", results=[text_port("a"), text_port("b")], nodes=[Node(name="n", role="r", method="m")])
-    async with Client(scheduler.address) as client:
+    async with Client(shared.address) as client:
         with pytest.raises(BadFlow) as raised:
             await client.register_flow(bad)
         assert "problem" in raised.value.message
@@ -225,17 +225,17 @@ async def test_inputs_over_the_limit_are_refused_by_name(scheduler: SchedulerRun
         assert raised.value.code_name == "TOO_LARGE"
 
 
-async def test_draining_an_unknown_worker_names_the_field(scheduler: SchedulerRun) -> None:
-    async with Client(scheduler.address) as client:
+async def test_draining_an_unknown_worker_names_the_field(shared: SchedulerRun) -> None:
+    async with Client(shared.address) as client:
         with pytest.raises(InvalidArgument, match="nobody") as raised:
             await client.drain("nobody")
         assert raised.value.field == "worker"
 
 
-async def test_the_status_tells_cluster_term_and_registry(scheduler: SchedulerRun, cluster: str) -> None:
-    async with Client(scheduler.address) as client:
+async def test_the_status_tells_cluster_term_and_registry(shared: SchedulerRun) -> None:
+    async with Client(shared.address) as client:
         status = await client.cluster_status()
-        assert (status.cluster, status.registry_reachable) == (cluster, True)
+        assert (status.cluster, status.registry_reachable) == ("shared", True)
         assert status.term > 0
         assert await client.workers() == ()
         assert await client.roles() == ()

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
@@ -26,6 +27,9 @@ pub const MAX_PAYLOAD: usize = 8 << 10;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
+
+/// How long it may take until one of those was accepted.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// Where a [`Listener`] is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,12 +89,24 @@ impl Channel {
         Ok((Self { socket: one }, Self { socket: other }))
     }
 
-    /// To a listener of the same user.
+    /// To a listener of the same user. `TimedOut` when it accepts nobody for ten seconds and too many wait already.
     pub fn connect(address: &Address) -> Result<Self, ArenaError> {
         let socket = new_socket(SocketFlags::empty())?;
-        rustix::net::connect(&socket, &address.to_socket()?)
-            .map_err(ArenaError::system("connecting to a channel's listener"))?;
-        Self::of(socket)
+        set_socket_timeout(&socket, Timeout::Send, Some(CONNECT_LIMIT))
+            .map_err(ArenaError::system("limiting a wait"))?;
+        let address = address.to_socket()?;
+        loop {
+            match rustix::net::connect(&socket, &address) {
+                Ok(()) => return Self::of(socket),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Err(ArenaError::TimedOut),
+                Err(error) => {
+                    return Err(ArenaError::system("connecting to a channel's listener")(
+                        error,
+                    ));
+                }
+            }
+        }
     }
 
     /// Over a connected socket, whose other end must be of the same user.

@@ -1,12 +1,12 @@
 //! The file of a disk arena: made whole or not at all, opened by one process, read and written in blocks.
 
 use std::ffi::OsString;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags, fallocate, flock,
-    fstat, fsync, ftruncate, linkat, open, renameat_with,
+    AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, fstat, fsync,
+    ftruncate, linkat, open,
 };
 use rustix::io::{Errno, pread, pwrite};
 
@@ -17,6 +17,8 @@ use crate::layout::Layout;
 
 /// Its owner reads and writes it, and nobody else: KV says what was talked about.
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+const CREATE: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC);
 
 /// An open file. It is this process's alone until it is dropped.
 #[derive(Debug)]
@@ -31,35 +33,46 @@ pub(super) struct File {
 impl File {
     /// Makes a file with this header, and room for all the rest.
     pub(super) fn create(path: &Path, header: &Header) -> Result<Self, DiskError> {
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        let nameless = open(folder, flags | OFlags::TMPFILE, MODE);
-        let (file, part) = match nameless {
-            Ok(file) => (file, None),
-            Err(Errno::OPNOTSUPP | Errno::ISDIR) => {
-                // Its name is always the same, so that what a killed process leaves is used by the next one.
-                let part = part_name(path);
-                let file = open(&part, flags | OFlags::CREATE, MODE)
-                    .map_err(|error| failed("creating", &part, error))?;
-                (file, Some(part))
-            }
-            Err(error) => return Err(failed("creating", path, error)),
-        };
-        let made = lock(&file, path)
-            .and_then(|()| fill(&file, path, header))
-            .and_then(|()| publish(&file, part.as_deref(), path));
-        if let (Err(_), Some(part)) = (&made, &part) {
-            // The error that is told is the first one.
+        match open(folder_of(path), CREATE.union(OFlags::TMPFILE), MODE) {
+            Ok(file) => Self::complete(file, None, path, header),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Self::create_named(path, header),
+            Err(error) => Err(failed("creating", path, error)),
+        }
+    }
+
+    /// The same where the file system has no files without a name. Until it is complete it has another one, always the
+    /// same, so that what a killed process leaves is used by the next one.
+    fn create_named(path: &Path, header: &Header) -> Result<Self, DiskError> {
+        let mut name = OsString::from(".");
+        name.push(path.file_name().unwrap_or_default());
+        name.push(".part");
+        let part = path.with_file_name(name);
+        let file = open(&part, CREATE.union(OFlags::CREATE), MODE)
+            .map_err(|error| failed("creating", &part, error))?;
+        Self::complete(file, Some(&part), path, header)
+    }
+
+    /// Fills an empty file, and then gives it its name.
+    fn complete(
+        file: OwnedFd,
+        part: Option<&Path>,
+        path: &Path,
+        header: &Header,
+    ) -> Result<Self, DiskError> {
+        lock(&file, path)?;
+        let made = fill(&file, path, header).and_then(|()| publish(&file, part, path));
+        if let Some(part) = part {
+            // It has its real name by now, or none; what is told is whether it was made.
             let _ = rustix::fs::unlink(part);
         }
         made?;
-        let folder_file = open(folder, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-        folder_file
-            .and_then(fsync)
-            .map_err(|error| failed("flushing the folder of", path, error))?;
+        open(
+            folder_of(path),
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .and_then(fsync)
+        .map_err(|error| failed("flushing the folder of", path, error))?;
         Self::over(file, path)
     }
 
@@ -180,9 +193,9 @@ fn fill(file: &OwnedFd, path: &Path, header: &Header) -> Result<(), DiskError> {
 /// Gives a complete file its name; never to the harm of one that has it.
 fn publish(file: &OwnedFd, part: Option<&Path>, path: &Path) -> Result<(), DiskError> {
     let named = match part {
-        Some(part) => renameat_with(CWD, part, CWD, path, RenameFlags::NOREPLACE),
+        Some(part) => linkat(CWD, part, CWD, path, AtFlags::empty()),
         None => {
-            let own = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+            let own = format!("/proc/self/fd/{}", file.as_raw_fd());
             linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)
         }
     };
@@ -192,11 +205,11 @@ fn publish(file: &OwnedFd, part: Option<&Path>, path: &Path) -> Result<(), DiskE
     })
 }
 
-fn part_name(path: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(".part");
-    path.with_file_name(name)
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
 }
 
 fn lock(file: &OwnedFd, path: &Path) -> Result<(), DiskError> {
@@ -241,5 +254,46 @@ pub(super) fn failed(what: &'static str, path: &Path, error: Errno) -> DiskError
     match error {
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => DiskError::Full { path },
         error => DiskError::System { what, path, error },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::header::ArenaId;
+    use crate::layout::{Content, DeviceName, Fingerprint};
+
+    fn geometry(_: &Layout) -> Geometry {
+        Geometry {
+            data_at: 4096,
+            file_bytes: 8192,
+        }
+    }
+
+    fn header() -> Header {
+        let device = DeviceName::host();
+        let layout = Layout::new(Content::Pages, 64, 1, Fingerprint([1; 32]), device).unwrap();
+        Header {
+            geometry: geometry(&layout),
+            layout,
+            id: ArenaId::new().unwrap(),
+        }
+    }
+
+    #[test]
+    fn where_every_file_has_a_name_an_incomplete_one_has_another_and_is_used_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pages");
+        std::fs::write(folder.path().join(".pages.part"), [7; 100_000]).unwrap();
+        let header = header();
+        drop(File::create_named(&path, &header).unwrap());
+        let (file, found) = File::open(&path, geometry).unwrap();
+        assert_eq!(found, header);
+        let mut rest = [1; 4096];
+        file.read(&mut rest, 4096).unwrap();
+        assert_eq!(rest, [0; 4096]);
+        let again = File::create_named(&path, &header).unwrap_err();
+        assert!(matches!(again, DiskError::Exists { .. }), "{again}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

@@ -100,7 +100,9 @@ impl Job {
                 });
             }
         }
-        while cx.site.retained_bytes + cost > cx.site.keeping.memory {
+        // A mark is little, and there is one of a stream: what is on disk must not stand there without its end.
+        let is_mark = !matches!(kept.item, Item::Frame { .. });
+        while !is_mark && cx.site.retained_bytes + cost > cx.site.keeping.memory {
             if let Some(freed) = self.sent.give_up() {
                 cx.site.take_back(freed);
             } else if let Some(away) = self.put_away(edge, key, kept, cx)? {

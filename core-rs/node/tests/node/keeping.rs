@@ -73,6 +73,22 @@ async fn rule_10_what_nobody_reads_yet_goes_to_disk_and_comes_back_in_order() {
 }
 
 #[tokio::test]
+async fn rule_10_the_end_of_a_stream_that_is_on_disk_finds_room_however_full_memory_is() {
+    let (_one, two, [_first, _second], producer) = pair().await;
+    // What is remembered of those on disk takes more than there is left of memory.
+    let frames = vec![Bytes::from(vec![7; 1_000]); 8_000];
+    let taken = producer.emit("text", frames).expect("running");
+    assert_eq!(taken, 8_000);
+    producer.finish([].into()).expect("finished");
+    let consumer = two.take("b").await;
+    let mut got = 0;
+    while let Some(frames) = read(&consumer, 100).await.expect("running") {
+        got += frames.len();
+    }
+    assert_eq!(got, 8_000);
+}
+
+#[tokio::test]
 async fn rule_10_a_job_that_is_past_its_quota_stalls_and_names_the_edge() {
     let (_one, _two, [mut first, _second], producer) = pair().await;
     let stalled = (0..=QUOTA / FRAME).find_map(|number| {

@@ -29,6 +29,8 @@ PUPPET = "tests.cluster_fixtures.puppets:Puppet"
 CLASSES = {
     "loner": "tests.cluster_fixtures.puppets:Loner",
     "unruly": "tests.cluster_fixtures.unruly:Unruly",
+    "cramped": "tests.cluster_fixtures.unruly:Unruly",
+    "homeless": "tests.cluster_fixtures.unruly:Unruly",
     "listener": "tests.cluster_fixtures.unruly:Listener",
 }
 FLOWS = Path(__file__).with_name("puppet_flows.py")

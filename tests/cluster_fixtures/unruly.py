@@ -1,5 +1,6 @@
 """Roles that break their word in every way that a role can, and one that listens to them."""
 
+import itertools
 import time
 from typing import cast
 
@@ -9,6 +10,7 @@ from omniflow.types import Choice, Stream, Text
 from tests.cluster_fixtures.puppets import STEP_S, Puppet
 
 KIBIBYTE = 1024
+PACE_S = 0.002
 
 
 class Unruly(Puppet):
@@ -62,6 +64,19 @@ class Unruly(Puppet):
             try:
                 while True:
                     yield frame
+            finally:
+                line.say("stopped")
+
+    @method
+    def steady(self, text: Text, *, kibibytes: int = 64) -> Stream[Text]:
+        """For ever, a frame of so many KiB every few milliseconds. The test hears of each, and when it stops."""
+        frame = text + "." * kibibytes * KIBIBYTE
+        with self._line() as line:
+            try:
+                for number in itertools.count():
+                    line.say(str(number))
+                    yield frame
+                    time.sleep(PACE_S)
             finally:
                 line.say("stopped")
 

@@ -1,13 +1,14 @@
 """One cluster for all faults that it must survive; the others start their own."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from omniflow.client import Client
 from tests.cluster_fixtures.cluster import PuppetCluster, running, write_cluster
-from tests.cluster_fixtures.stage import Stage, open_stage
+from tests.cluster_fixtures.visitors import client, stage
+
+__all__ = ["client", "stage"]
 
 WORKERS: list[dict[str, Any]] = [
     {"name": "one", "roles": ["first"]},
@@ -22,15 +23,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PuppetCluster]:
         yield cluster
 
 
-@pytest.fixture
-async def client(shared: PuppetCluster) -> AsyncIterator[Client]:
-    """Connected to the shared cluster, in which everything is well."""
-    async with Client(shared.address) as connected:
-        await shared.until_settled(connected)
-        yield connected
-
-
-@pytest.fixture
-async def stage(shared: PuppetCluster) -> AsyncIterator[Stage]:
-    async with open_stage(shared.stage) as opened:
-        yield opened
+@pytest.fixture(scope="session")
+def cluster(shared: PuppetCluster) -> PuppetCluster:
+    """The shared one, where a module has none of its own."""
+    return shared

@@ -1,7 +1,7 @@
 """Rule 17: what a scheduler has accepted survives its death, at whatever step of a job it dies."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from omniflow.client import Client
 from omniflow.errors import NotReplayable
 from omniflow.launch.ports import free_port
 from tests.cluster_fixtures.cluster import LIMITS, PuppetCluster, running, write_cluster
-from tests.cluster_fixtures.stage import Stage, open_stage
+from tests.cluster_fixtures.stage import Stage
 from tests.cluster_fixtures.submit import next_job_runs
 
 WORKERS: list[dict[str, Any]] = [
@@ -41,19 +41,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, points: Path) -> Iterator[
     }
     with running(write_cluster(tmp_path_factory.mktemp("journal"), WORKERS, scheduler=scheduler)) as cluster:
         yield cluster
-
-
-@pytest.fixture
-async def client(cluster: PuppetCluster) -> AsyncIterator[Client]:
-    async with Client(cluster.address, connect_timeout=20) as connected:
-        await cluster.until_settled(connected)
-        yield connected
-
-
-@pytest.fixture
-async def stage(cluster: PuppetCluster) -> AsyncIterator[Stage]:
-    async with open_stage(cluster.stage) as opened:
-        yield opened
 
 
 async def words(client: Client) -> list[str]:

@@ -10,7 +10,7 @@ from omniflow.client import Client, Job
 from omniflow.errors import InvalidArgument
 from omniflow.launch import ProcessState
 from tests.cluster_fixtures.cluster import PuppetCluster, running, write_cluster
-from tests.cluster_fixtures.stage import Act, Stage, open_stage
+from tests.cluster_fixtures.stage import Act, Stage
 from tests.cluster_fixtures.submit import next_job_runs
 
 WORKERS: list[dict[str, Any]] = [
@@ -29,12 +29,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PuppetCluster]
 async def visitor(cluster: PuppetCluster) -> AsyncIterator[Client]:
     async with Client(cluster.address) as connected:
         yield connected
-
-
-@pytest.fixture
-async def stage(cluster: PuppetCluster) -> AsyncIterator[Stage]:
-    async with open_stage(cluster.stage) as opened:
-        yield opened
 
 
 async def held_job(client: Client, stage: Stage) -> tuple[Job, Act]:

@@ -1,6 +1,6 @@
 """The supervisor is killed while flows run: its processes die with it; `up` brings the cluster back, and its jobs."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from omniflow.launch.identity import marked_with
 from omniflow.types import Stream, Text
 from tests.cluster_fixtures.cluster import LIMITS, PuppetCluster, running, write_cluster
 from tests.cluster_fixtures.puppets import Puppet
-from tests.cluster_fixtures.stage import Stage, open_stage
+from tests.cluster_fixtures.stage import Stage
 from tests.cluster_fixtures.submit import next_job_runs
 
 WORKERS: list[dict[str, Any]] = [
@@ -45,19 +45,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PuppetCluster]
     limits = {**LIMITS, "client_grace_s": 20.0}
     with running(write_cluster(tmp_path_factory.mktemp("supervised"), WORKERS, limits)) as cluster:
         yield cluster
-
-
-@pytest.fixture
-async def client(cluster: PuppetCluster) -> AsyncIterator[Client]:
-    async with Client(cluster.address, connect_timeout=20) as connected:
-        await cluster.until_settled(connected)
-        yield connected
-
-
-@pytest.fixture
-async def stage(cluster: PuppetCluster) -> AsyncIterator[Stage]:
-    async with open_stage(cluster.stage) as opened:
-        yield opened
 
 
 async def test_jobs_that_ran_under_a_supervisor_that_was_killed_run_again_after_the_next_up(

@@ -16,7 +16,7 @@ from omniflow.flow import Flow, flow, route, use
 from omniflow.types import Stream, Text
 from tests.cluster_fixtures.cluster import PuppetCluster, running, write_cluster
 from tests.cluster_fixtures.puppets import Puppet
-from tests.cluster_fixtures.stage import Stage, open_stage
+from tests.cluster_fixtures.stage import Stage
 from tests.cluster_fixtures.submit import next_job_runs
 from tests.cluster_fixtures.unruly import Listener, Unruly
 
@@ -115,19 +115,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PuppetCluster]
     ]
     with running(write_cluster(tmp_path_factory.mktemp("unruly"), workers)) as started:
         yield started
-
-
-@pytest.fixture
-async def client(cluster: PuppetCluster) -> AsyncIterator[Client]:
-    async with Client(cluster.address) as connected:
-        await cluster.until_settled(connected)
-        yield connected
-
-
-@pytest.fixture
-async def stage(cluster: PuppetCluster) -> AsyncIterator[Stage]:
-    async with open_stage(cluster.stage) as opened:
-        yield opened
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@ killed had got to, and does so only where it knows all that clients were told.""
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from omniflow.v1.cluster_pb2 import StandbyStatus
 from tests.cluster_fixtures.cluster import PuppetCluster, running, write_cluster
 from tests.cluster_fixtures.command import omniflow
 from tests.cluster_fixtures.puppets import Puppet
-from tests.cluster_fixtures.stage import Stage, open_stage
+from tests.cluster_fixtures.stage import Stage
 from tests.cluster_fixtures.submit import next_job_runs
 
 WORKERS: list[dict[str, Any]] = [
@@ -108,20 +108,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PuppetCluster]
 @pytest.fixture
 def schedulers(cluster: PuppetCluster) -> Schedulers:
     return Schedulers(cluster)
-
-
-@pytest.fixture
-async def client(cluster: PuppetCluster) -> AsyncIterator[Client]:
-    """Told both addresses."""
-    async with Client(cluster.state.address, connect_timeout=20) as connected:
-        await cluster.until_settled(connected)
-        yield connected
-
-
-@pytest.fixture
-async def stage(cluster: PuppetCluster) -> AsyncIterator[Stage]:
-    async with open_stage(cluster.stage) as opened:
-        yield opened
 
 
 async def test_rule_17_a_stream_goes_on_under_the_other_scheduler_and_nothing_runs_twice(

@@ -13,6 +13,9 @@ from omniflow.launch import LocalLauncher, Silent
 from omniflow.launch.identity import marked_with
 from omniflow.launch.ports import free_port
 from tests.cluster_fixtures.command import omniflow
+from tests.cluster_fixtures.visitors import client, stage
+
+__all__ = ["client", "stage"]
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

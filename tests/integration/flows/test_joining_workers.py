@@ -1,11 +1,7 @@
 """A worker that joins while a fan-out runs takes over keys that others have not started (rule 15)."""
 
 import asyncio
-import json
-import signal
-import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +10,9 @@ from omniflow.client import Client
 from omniflow.flow import collect, each, flow, use
 from omniflow.types import Text
 from tests.cluster_fixtures.cluster import LIMITS, PuppetCluster, running, write_cluster
+from tests.cluster_fixtures.joining import another_worker, let_go
 from tests.cluster_fixtures.puppets import Puppet
-from tests.cluster_fixtures.stage import Stage, open_stage
+from tests.cluster_fixtures.stage import Stage
 
 WORDS = 24
 TEXT = " ".join(f"word{number}" for number in range(WORDS))
@@ -41,35 +38,6 @@ def cluster(tmp_path: Path) -> Iterator[PuppetCluster]:
     limits = {**LIMITS, "max_deadline_s": DEADLINE_S}
     with running(write_cluster(tmp_path / "joining", workers, limits)) as started:
         yield started
-
-
-@pytest.fixture
-async def client(cluster: PuppetCluster) -> AsyncIterator[Client]:
-    async with Client(cluster.address) as connected:
-        await cluster.until_settled(connected)
-        yield connected
-
-
-@pytest.fixture
-async def stage(cluster: PuppetCluster) -> AsyncIterator[Stage]:
-    async with open_stage(cluster.stage) as opened:
-        yield opened
-
-
-@asynccontextmanager
-async def another_worker(cluster: PuppetCluster, like: str, name: str) -> AsyncIterator[None]:
-    """A process that serves what another one does."""
-    settings = json.loads((cluster.run / "config" / f"{like}.json").read_text())
-    file = cluster.run / "config" / f"{name}.json"
-    file.write_text(json.dumps({**settings, "name": name, "listen": ["tcp:127.0.0.1:0"]}))
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "omniflow_workers", "--config", str(file), stdin=asyncio.subprocess.DEVNULL
-    )
-    try:
-        yield
-    finally:
-        process.send_signal(signal.SIGKILL)
-        await process.wait()
 
 
 async def test_rule_15_a_worker_that_joins_takes_a_fair_share_of_a_running_fan_out(
@@ -98,9 +66,3 @@ async def test_rule_15_a_worker_that_joins_takes_a_fair_share_of_a_running_fan_o
     assert job.report is not None
     runs = [attempt for attempt in job.report.activations if attempt.node == "second.hold"]
     assert len(runs) == WORDS, "a move is no attempt"
-
-
-async def let_go(stage: Stage) -> None:
-    """Whoever reports goes on at once."""
-    while True:
-        (await stage.act()).go_on()

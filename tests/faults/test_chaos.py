@@ -53,9 +53,9 @@ def fanned_loop(text: Text) -> Text:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PuppetCluster]:
-    with running(write_cluster(tmp_path_factory.mktemp("chaos"), SHARED_WORKERS, PATIENT)) as cluster:
-        yield cluster
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PuppetCluster]:
+    with running(write_cluster(tmp_path_factory.mktemp("chaos"), SHARED_WORKERS, PATIENT)) as started:
+        yield started
 
 
 # A flow's name, its text for a job of such a name, and the result.
@@ -93,21 +93,21 @@ async def work(client: Client, over: asyncio.Event, number: int, done: Counter[s
         done[str(number)] += 1
 
 
-async def kill(client: Client, shared: PuppetCluster, victims: Sequence[str], kills: int, over: asyncio.Event) -> None:
+async def kill(client: Client, cluster: PuppetCluster, victims: Sequence[str], kills: int, over: asyncio.Event) -> None:
     """A victim at a time, the next one once a job has come through. The seed is told, to repeat a failure."""
     seed = int(os.environ.get("CHAOS_SEED", random.randrange(2**32)))
     print(f"CHAOS_SEED={seed}")
     chance = random.Random(seed)
     for _ in range(kills):
         name = chance.choice(victims)
-        await shared.until_replaced(shared.kill(name), name)
+        await cluster.until_replaced(cluster.kill(name), name)
         await next_job_runs(client)
     over.set()
 
 
 async def rampage(
     client: Client,
-    shared: PuppetCluster,
+    cluster: PuppetCluster,
     kills: int,
     *,
     kinds: Sequence[Work] = PLAIN,
@@ -119,27 +119,27 @@ async def rampage(
     async with asyncio.TaskGroup() as group:
         for number in range(at_once):
             group.create_task(work(client, over, number, done, kinds))
-        group.create_task(kill(client, shared, victims, kills, over))
-    await shared.until_settled(client)
+        group.create_task(kill(client, cluster, victims, kills, over))
+    await cluster.until_settled(client)
     await next_job_runs(client)
     status = await client.cluster_status()
     assert sum(worker.outstanding for worker in status.workers) == 0
 
 
-async def test_killing_anything_for_a_while_costs_no_job(client: Client, shared: PuppetCluster) -> None:
-    await rampage(client, shared, kills=8)
+async def test_killing_anything_for_a_while_costs_no_job(client: Client, cluster: PuppetCluster) -> None:
+    await rampage(client, cluster, kills=8)
 
 
-async def test_killing_workers_costs_no_job_whose_scopes_are_nested(client: Client, shared: PuppetCluster) -> None:
-    await rampage(client, shared, kills=6, kinds=NESTED, victims=WORKERS, at_once=4)
+async def test_killing_workers_costs_no_job_whose_scopes_are_nested(client: Client, cluster: PuppetCluster) -> None:
+    await rampage(client, cluster, kills=6, kinds=NESTED, victims=WORKERS, at_once=4)
 
 
-async def stop_etcd(client: Client, shared: PuppetCluster, seconds: float) -> None:
+async def stop_etcd(client: Client, cluster: PuppetCluster, seconds: float) -> None:
     """Under load, jobs of all kinds, and then until it is seen to be back."""
     over, done = asyncio.Event(), Counter[str]()
     await register(client)
-    before = {name: shared.process(name) for name in ("scheduler", *WORKERS)}
-    stopped = shared.send("etcd", signal.SIGSTOP)
+    before = {name: cluster.process(name) for name in ("scheduler", *WORKERS)}
+    stopped = cluster.send("etcd", signal.SIGSTOP)
     try:
         async with asyncio.TaskGroup() as group:
             for number in range(AT_ONCE):
@@ -147,26 +147,26 @@ async def stop_etcd(client: Client, shared: PuppetCluster, seconds: float) -> No
             await asyncio.sleep(seconds)  # the fault itself: for so long
             assert all(done[str(number)] > 0 for number in range(AT_ONCE)), done
             stopped.send(signal.SIGCONT)
-            await shared.until_status(client, lambda status: status.registry_reachable, "etcd is seen to be back")
+            await cluster.until_status(client, lambda status: status.registry_reachable, "etcd is seen to be back")
             await next_job_runs(client)
             over.set()
     finally:
         stopped.send(signal.SIGCONT)
-    await shared.until_settled(client)
-    assert {name: shared.process(name) for name in before} == before, "nobody ended because of it"
+    await cluster.until_settled(client)
+    assert {name: cluster.process(name) for name in before} == before, "nobody ended because of it"
     # Who is new is found by it again.
-    shared.kill("three")
+    cluster.kill("three")
     await next_job_runs(client)
 
 
 async def test_etcd_that_stops_under_load_for_longer_than_its_leases_costs_no_job(
-    client: Client, shared: PuppetCluster
+    client: Client, cluster: PuppetCluster
 ) -> None:
-    await stop_etcd(client, shared, ETCD_STOPS_S)
+    await stop_etcd(client, cluster, ETCD_STOPS_S)
 
 
 async def test_killing_the_scheduler_under_load_costs_no_job_and_hangs_nobody(
-    client: Client, shared: PuppetCluster
+    client: Client, cluster: PuppetCluster
 ) -> None:
     over, results = asyncio.Event(), Counter[str]()
 
@@ -181,30 +181,30 @@ async def test_killing_the_scheduler_under_load_costs_no_job_and_hangs_nobody(
         for number in range(AT_ONCE):
             group.create_task(work_on(number))
         for _ in range(3):
-            await shared.until_replaced(shared.kill("scheduler"), "scheduler")
-            await shared.until_ready(client)
+            await cluster.until_replaced(cluster.kill("scheduler"), "scheduler")
+            await cluster.until_ready(client)
             await next_job_runs(client)
         over.set()
-    await shared.until_settled(client)
+    await cluster.until_settled(client)
     assert results.total() > AT_ONCE
     await next_job_runs(client)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-async def test_killing_anything_for_minutes_costs_no_job(client: Client, shared: PuppetCluster) -> None:
-    await rampage(client, shared, kills=400)
+async def test_killing_anything_for_minutes_costs_no_job(client: Client, cluster: PuppetCluster) -> None:
+    await rampage(client, cluster, kills=400)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 async def test_killing_workers_for_minutes_costs_no_job_whose_scopes_are_nested(
-    client: Client, shared: PuppetCluster
+    client: Client, cluster: PuppetCluster
 ) -> None:
-    await rampage(client, shared, kills=200, kinds=NESTED, victims=WORKERS, at_once=4)
+    await rampage(client, cluster, kills=200, kinds=NESTED, victims=WORKERS, at_once=4)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-async def test_etcd_that_stops_under_load_for_two_minutes_costs_no_job(client: Client, shared: PuppetCluster) -> None:
-    await stop_etcd(client, shared, 120.0)
+async def test_etcd_that_stops_under_load_for_two_minutes_costs_no_job(client: Client, cluster: PuppetCluster) -> None:
+    await stop_etcd(client, cluster, 120.0)

@@ -13,11 +13,18 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE ?= hardlink
 
 PYTHON_SOURCES := omniflow scheduler workers core-rs/omniflow_core proto tests benchmarks examples
-RUST_SOURCES   := Cargo.toml Cargo.lock $(shell find core-rs -name '*.rs' -o -name Cargo.toml -o -name pyproject.toml)
+# Of the extension module: tests and benches are no part of it.
+RUST_SOURCES   := Cargo.toml Cargo.lock $(shell find core-rs \( -name tests -o -name benches -o -name codegen \) -prune -o \( -name '*.rs' -o -name Cargo.toml -o -name pyproject.toml \) -print)
+# No doc tests (there are none) and no examples (lint-rust checks them); `benches` and `codegen` need crates that no test does.
+RUST_TESTS     := --workspace --exclude omniflow-python --exclude omniflow-benches --exclude omniflow-codegen --tests
 TEST_PROCESSES ?= 2
+# Most of the Rust tests wait for sockets.
+RUST_THREADS   ?= 4
+# It takes make's -j2 for an order to itself, and complains that it cannot follow.
+CARGO          := env -u MAKEFLAGS -u MFLAGS cargo
 PROTOS         := $(wildcard proto/omniflow/v1/*.proto)
 
-.PHONY: help setup demo test lint lint-python lint-rust test-rust test-python bench bench-control bench-data bench-idle bench-llm bench-peers soak proto constraints clean
+.PHONY: help setup demo test lint lint-python lint-rust build-rust-tests test-rust test-python bench bench-control bench-data bench-idle bench-llm bench-peers soak proto constraints clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,7 +34,11 @@ setup: $(VENV)/.installed ## set up everything in .venv (what plain `make` does)
 demo: setup ## read a picture, answer a question about it, speak the answer: on real weights, in real processes
 	$(BIN)/omniflow demo
 
-test: lint test-rust test-python ## everything that must be green: linters, types, Rust tests, Python tests
+# Two lanes where each alone would leave a core idle: installing waits for the network and for one last compiler.
+test: ## everything that must be green: linters, types, Rust tests, Python tests
+	@echo "sets up .venv, and lints and builds the Rust tests meanwhile: each says what it did when it is done (minutes the first time)"
+	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) setup build-rust-tests
+	@$(MAKE) --no-print-directory lint-python test-rust test-python
 
 lint: lint-python lint-rust ## ruff, mypy --strict, import-linter, cargo fmt and clippy
 
@@ -39,10 +50,13 @@ lint-python: setup
 
 lint-rust: .toolchain
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+build-rust-tests: lint-rust
+	$(CARGO) test $(RUST_TESTS) --no-run
 
 test-rust: .toolchain
-	cargo test --workspace --exclude omniflow-python
+	RUST_TEST_THREADS=$(RUST_THREADS) $(CARGO) test $(RUST_TESTS)
 
 test-python: setup
 	$(BIN)/pytest -n $(TEST_PROCESSES) --dist loadfile
@@ -74,7 +88,7 @@ soak: setup ## long tests
 	$(BIN)/pytest -m soak --timeout 3600 -o addopts="-ra --strict-markers"
 
 proto: .toolchain ## regenerate the protobuf code of Rust and Python from proto/
-	cargo run -q -p omniflow-wire --example regenerate
+	cargo run -q -p omniflow-codegen
 	@$(MAKE) --no-print-directory setup
 	$(PYTHON) proto/generate.py
 
@@ -114,5 +128,5 @@ $(VENV)/bin/python: | $(UV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt $(RUST_SOURCES) | .toolchain $(VENV)/bin/python
 	@echo "setting up .venv: builds the Rust core and installs what the demo and the tests need (two to ten minutes the first time)"
-	$(UV) pip install -q --python $(PYTHON) -c constraints.txt -e '.[demo,dev]' -e core-rs --reinstall-package omniflow-core
+	env -u MAKEFLAGS -u MFLAGS $(UV) pip install -q --python $(PYTHON) -c constraints.txt -e '.[demo,dev]' -e core-rs --reinstall-package omniflow-core
 	@touch $@

@@ -5,9 +5,9 @@
 #[allow(dead_code)]
 #[path = "../../flow/tests/resolver/support/build.rs"]
 mod build;
-#[path = "../tests/control/common/flat.rs"]
+#[path = "../../control/tests/control/common/flat.rs"]
 mod flat;
-#[path = "../tests/control/common/flows.rs"]
+#[path = "../../control/tests/control/common/flows.rs"]
 mod flows;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

@@ -34,7 +34,7 @@ CLASSES = {
     "listener": "tests.cluster_fixtures.unruly:Listener",
 }
 FLOWS = Path(__file__).with_name("puppet_flows.py")
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.02
 
 # Short, so that a silent worker is dead within the second, and long enough for a busy machine.
@@ -144,7 +144,7 @@ def write_cluster(
         "cluster": "puppets",
         "run": str(run),
         "restart": {"first_delay_s": 0.05, "max_delay_s": 0.1},
-        "start_timeout_s": 25,
+        "start_timeout_s": 60,
         "scheduler": {"listen": f"127.0.0.1:{free_port('127.0.0.1')}", "limits": dict(limits), "drain_timeout_s": 5},
         "workers": [{**worker, "roles": [_role(role, stage) for role in worker["roles"]]} for worker in workers],
         "flows": [str(FLOWS)],

@@ -15,7 +15,7 @@ SECONDS_A_WORD = (0.1, 1.0)
 
 
 @pytest.mark.models
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(500)
 async def test_the_demo_answers_in_words_and_sound_and_leaves_nothing(tmp_path: Path) -> None:
     done = await omniflow("demo", "--output", "out", folder=tmp_path)
     assert done.status == 0, done.output

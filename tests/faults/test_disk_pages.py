@@ -51,7 +51,7 @@ def content(number: int) -> bytes:
     return bytes([number % 251]) * PAGE
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 def test_pages_on_disk_are_whole_after_kill_9(tmp_path: Path) -> None:
     path = tmp_path / "pages"
     command = [sys.executable, "-c", COMMON + WRITES_FOR_EVER, str(path)]
@@ -81,7 +81,7 @@ def test_pages_on_disk_are_whole_after_kill_9(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["pages"]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(400)
 def test_a_full_disk_is_a_typed_error_and_leaves_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "pages"
     command = [sys.executable, "-c", COMMON + FILLS_THE_DISK, str(path)]

@@ -10,7 +10,7 @@ from omniflow.client import Client, Job, SyncClient
 from omniflow.errors import Cancelled, InvalidArgument
 from tests.cluster_fixtures.cluster import LIMITS, PuppetCluster, running, write_cluster
 
-pytestmark = [pytest.mark.models, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.models, pytest.mark.timeout(400)]
 
 FLOW = Path(__file__).parents[1] / "cluster_fixtures" / "asked_flow.py"
 QUESTION = "Tell me a long story about a fox who lives in a forest."

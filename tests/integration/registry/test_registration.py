@@ -69,7 +69,7 @@ async def test_changed_information_is_registered(shared_etcd: str, cluster: str)
     with Registration(shared_etcd, cluster, worker_info("llm-0"), ttl=TTL) as registration:
         changed = worker_info("llm-0")
         changed.device = "cuda:0"
-        async with Registry(shared_etcd, cluster) as registry, asyncio.timeout(5):
+        async with Registry(shared_etcd, cluster) as registry, asyncio.timeout(40):
             async for event in registry.watch_workers():
                 assert isinstance(event, Put)
                 if event.value.device == "cuda:0":

@@ -20,7 +20,7 @@ from omniflow.registry import EmbeddedEtcd
 from omniflow.v1.flow_pb2 import Alternative, Edge, End, Flow, Node, Port
 from omniflow.v1.value_pb2 import KIND_TEXT, Type
 
-READY_WITHIN = 40.0
+READY_WITHIN = 60.0
 
 
 @pytest.fixture(scope="session")

@@ -64,7 +64,7 @@ async def waiting_job(client: Client) -> Job:
 
 async def not_serving(address: str) -> None:
     """Returns when health says so."""
-    async with grpc.aio.insecure_channel(address) as channel, asyncio.timeout(10):
+    async with grpc.aio.insecure_channel(address) as channel, asyncio.timeout(40):
         async for answer in health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest()):
             if answer.status == health_pb2.HealthCheckResponse.NOT_SERVING:
                 return
@@ -111,7 +111,7 @@ async def test_a_standby_serves_when_the_leader_has_left(
     listen = f"127.0.0.1:{free_port()}"
     standby = spawn(write_settings(tmp_path, etcd.endpoint, cluster, listen=listen), log)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(40):
             while "standing by" not in log.read_text():  # its log is all that it says  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert await asyncio.to_thread(scheduler.terminate) == ExitCode.DRAINED

@@ -109,7 +109,7 @@ async def test_it_outlives_etcd_and_finds_it_again(tmp_path: Path) -> None:
 
 
 async def until_reachable(client: Client, reachable: bool) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(40):
         while (await client.cluster_status()).registry_reachable != reachable:  # noqa: ASYNC110 - a status is asked for
             await asyncio.sleep(0.05)
 

@@ -34,7 +34,7 @@ class Heard:
 
 
 @pytest.mark.models
-@pytest.mark.timeout(180)  # the first run on a machine converts the weights
+@pytest.mark.timeout(400)  # the first run on a machine converts the weights
 def test_answers_are_those_of_generate() -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

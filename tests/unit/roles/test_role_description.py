@@ -183,7 +183,7 @@ def speak(image: Image | None, question: Text) -> tuple[Stream[Text], Stream[Aud
 """
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 def test_type_checkers_accept_roles_and_flows_and_catch_their_slips(tmp_path: Path) -> None:
     (tmp_path / "right.py").write_text(TYPED)
     wrong = TYPED.replace("ocr.read(given(image))", "ocr.reed(image)").replace(

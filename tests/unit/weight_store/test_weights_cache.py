@@ -20,7 +20,7 @@ NAME, OTHER = "f" * 64, "e" * 64
 POINTS = ("weights-half-written", "weights-written", "weights-unnamed")
 KILLED = """
 from pathlib import Path
-from tests.unit.weights.test_weights_cache import NAME, {convert}
+from tests.unit.weight_store.test_weights_cache import NAME, {convert}
 from omniflow_workers.weights.cache import WeightsCache
 WeightsCache(Path({folder!r})).entry(NAME, {convert})
 """

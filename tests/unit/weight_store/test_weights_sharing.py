@@ -22,12 +22,13 @@ from safetensors.torch import save_file
 from omniflow_workers.weights.sharing import wire
 from omniflow_workers.weights.sharing.home import SharedHome
 from omniflow_workers.weights.store import WeightsStore
-from tests.unit.weights.memfd_memory import MemfdMemory, hold
+from tests.unit.weight_store.memfd_memory import MemfdMemory, hold
 
 NAME = "d" * 64
 SUM = 64 * 63 / 2
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.unit.weights.memfd_memory"])  # torch is imported once, not by every process
+# Torch is imported once, not by every process.
+PROCESSES.set_forkserver_preload(["tests.unit.weight_store.memfd_memory"])
 
 
 class Other:

@@ -318,10 +318,11 @@ fn rule_14_what_was_lost_before_the_scheduler_could_bind_it_again_is_asked_for_a
 
 /// Says so many numbers, whatever it takes, and waits for a word in the middle.
 fn count(activation: &ActivationHandle, half: u32, go: &Mutex<Receiver<()>>) {
-    let mut said = 0;
+    let (mut said, mut may_go_on) = (0, false);
     while said < 2 * half {
-        if said == half {
+        if said == half && !may_go_on {
             go.lock().unwrap().recv().unwrap();
+            may_go_on = true;
         }
         match activation
             .emit("output", vec![text(&said.to_string())])

@@ -168,7 +168,7 @@ impl Control {
     fn movable(&self, role: RoleId) -> BTreeMap<WorkerId, Vec<Movable>> {
         let mut movable: BTreeMap<WorkerId, Vec<Movable>> = BTreeMap::new();
         for job in self.jobs.values().filter(|job| job.may_move()) {
-            if self.has_lost_producers(job) {
+            if self.lost_producer(job).is_some() {
                 continue;
             }
             let plan = &self.plans[job.flow.0 as usize];
@@ -192,10 +192,10 @@ impl Control {
         movable
     }
 
-    /// Whether a worker that is gone had something of the job that is over: what it sent would not come a second time.
-    fn has_lost_producers(&self, job: &Job) -> bool {
-        let mut placed = job.slots.iter().filter(|(_, _, slot)| slot.is_placed());
-        placed.any(|(_, _, slot)| !self.fleet.is_alive(slot.worker))
+    /// A bind of the job that a worker had which is gone: what that sent would not come a second time.
+    fn lost_producer<'a>(&self, job: &'a Job) -> Option<&'a Slot> {
+        let mut slots = job.slots.iter().map(|(_, _, slot)| slot);
+        slots.find(|slot| slot.is_placed() && !self.fleet.is_alive(slot.worker))
     }
 
     /// The worker has given binds back: they go where they are served soonest.
@@ -237,12 +237,13 @@ impl Control {
             self.unload(role, worker);
         }
         let job = self.jobs.get(&id);
-        if job.is_some_and(|job| self.has_lost_producers(job)) {
-            // A worker died in the meantime, and what it had sent went with the bind that was still there then.
-            let giver = self.fleet.get(worker).map(|view| view.name.clone());
+        if let Some((job, lost)) = job.and_then(|job| Some((job, self.lost_producer(job)?))) {
+            // It died in the meantime, and what it had sent went with the bind that was still there then.
+            let listed = lost.entry().and_then(|entry| job.attempts.get(entry));
+            let name = listed.map_or_else(Default::default, |listed| listed.worker_name.clone());
             let death = Death {
-                name: &giver.unwrap_or_default(),
-                cause: "it gave back a node that has to read again what is gone with another worker",
+                name: &name,
+                cause: "it is gone, and a node that moved has to read again what it had sent",
             };
             self.recover(id, &death, now, effects);
         }

@@ -7,37 +7,26 @@ from pathlib import Path
 import pytest
 
 from omniflow.client import Client, Job
-from omniflow.flow import collect, each, flow, use
-from omniflow.types import Text
-from tests.cluster_fixtures.cluster import LIMITS, PuppetCluster, running, write_cluster
-from tests.cluster_fixtures.joining import another_worker, let_go
-from tests.cluster_fixtures.puppets import Puppet
+from tests.cluster_fixtures.cluster import PuppetCluster, running
+from tests.cluster_fixtures.joining import (
+    AT_ONCE,
+    DEADLINE_S,
+    another_worker,
+    held_words,
+    let_go,
+    words,
+    write_early_cluster,
+)
 from tests.cluster_fixtures.stage import Act, Stage
 from tests.cluster_fixtures.submit import next_job_runs
 
 WORDS = 12
-TEXT = " ".join(f"word{number}" for number in range(WORDS))
-# A worker's process has to start in mid-run, on a machine that may be busy.
-DEADLINE_S = 110.0
-# How many a puppet runs at a time.
-AT_ONCE = 4
-
-first = use(Puppet, "first")
-second = use(Puppet, "second")
-third = use(Puppet, "third")
-
-
-@flow
-def moved_about(text: Text) -> Text:
-    """Each word is held until the test lets it go."""
-    return third.join(collect(second.hold(word) for word in each(first.words(text))))
+TEXT = words(WORDS)
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[PuppetCluster]:
-    workers = [{"name": "ends", "roles": ["first", "third"]}, {"name": "early", "roles": ["second"]}]
-    limits = {**LIMITS, "max_deadline_s": DEADLINE_S, "client_grace_s": 20.0}
-    with running(write_cluster(tmp_path / "moving", workers, limits)) as started:
+    with running(write_early_cluster(tmp_path / "moving", client_grace_s=20.0)) as started:
         yield started
 
 
@@ -66,7 +55,7 @@ async def assert_it_ends_well(job: Job, stage: Stage, held: list[Act]) -> None:
 async def test_rule_15_a_worker_that_dies_with_binds_that_moved_to_it_costs_them_an_attempt(
     client: Client, cluster: PuppetCluster, stage: Stage
 ) -> None:
-    job = await client.submit(moved_about, {"text": TEXT}, deadline=DEADLINE_S)
+    job = await client.submit(held_words, {"text": TEXT}, deadline=DEADLINE_S)
     held = await stage.acts(AT_ONCE)
     async with another_worker(cluster, "early", "late") as late:
         moved = await first_at(stage, "late")
@@ -79,7 +68,7 @@ async def test_rule_15_a_worker_that_dies_with_binds_that_moved_to_it_costs_them
 async def test_rule_15_a_worker_that_gave_binds_away_may_die(
     client: Client, cluster: PuppetCluster, stage: Stage
 ) -> None:
-    job = await client.submit(moved_about, {"text": TEXT}, deadline=DEADLINE_S)
+    job = await client.submit(held_words, {"text": TEXT}, deadline=DEADLINE_S)
     await stage.acts(AT_ONCE)
     async with another_worker(cluster, "early", "late"):
         moved = await first_at(stage, "late")
@@ -90,7 +79,7 @@ async def test_rule_15_a_worker_that_gave_binds_away_may_die(
 async def test_rule_14_a_scheduler_that_dies_while_binds_have_moved_finds_them_where_they_are(
     client: Client, cluster: PuppetCluster, stage: Stage
 ) -> None:
-    job = await client.submit(moved_about, {"text": TEXT}, deadline=DEADLINE_S)
+    job = await client.submit(held_words, {"text": TEXT}, deadline=DEADLINE_S)
     held = await stage.acts(AT_ONCE)
     async with another_worker(cluster, "early", "late"):
         moved = await first_at(stage, "late")

@@ -7,43 +7,32 @@ from pathlib import Path
 import pytest
 
 from omniflow.client import Client
-from omniflow.flow import collect, each, flow, use
-from omniflow.types import Text
-from tests.cluster_fixtures.cluster import LIMITS, PuppetCluster, running, write_cluster
-from tests.cluster_fixtures.joining import another_worker, let_go
-from tests.cluster_fixtures.puppets import Puppet
+from tests.cluster_fixtures.cluster import PuppetCluster, running
+from tests.cluster_fixtures.joining import (
+    AT_ONCE,
+    DEADLINE_S,
+    another_worker,
+    held_words,
+    let_go,
+    words,
+    write_early_cluster,
+)
 from tests.cluster_fixtures.stage import Stage
 
 WORDS = 24
-TEXT = " ".join(f"word{number}" for number in range(WORDS))
-# A worker's process has to start in mid-run, on a machine that may be busy.
-DEADLINE_S = 110.0
-# How many a puppet runs at a time.
-AT_ONCE = 4
-
-first = use(Puppet, "first")
-second = use(Puppet, "second")
-third = use(Puppet, "third")
-
-
-@flow
-def shared_out(text: Text) -> Text:
-    """Each word is held until the test lets it go."""
-    return third.join(collect(second.hold(word) for word in each(first.words(text))))
+TEXT = words(WORDS)
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[PuppetCluster]:
-    workers = [{"name": "ends", "roles": ["first", "third"]}, {"name": "early", "roles": ["second"]}]
-    limits = {**LIMITS, "max_deadline_s": DEADLINE_S}
-    with running(write_cluster(tmp_path / "joining", workers, limits)) as started:
+    with running(write_early_cluster(tmp_path / "joining")) as started:
         yield started
 
 
 async def test_rule_15_a_worker_that_joins_takes_a_fair_share_of_a_running_fan_out(
     client: Client, cluster: PuppetCluster, stage: Stage
 ) -> None:
-    job = await client.submit(shared_out, {"text": TEXT}, deadline=DEADLINE_S)
+    job = await client.submit(held_words, {"text": TEXT}, deadline=DEADLINE_S)
     held = await stage.acts(AT_ONCE)
     assert {act.worker for act in held} == {"early"}
     async with another_worker(cluster, "early", "late"):

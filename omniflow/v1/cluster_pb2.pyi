@@ -39,6 +39,7 @@ class WorkerInfo(_message.Message):
     GROUP_FIELD_NUMBER: _builtins.int
     RANK_FIELD_NUMBER: _builtins.int
     SIZE_FIELD_NUMBER: _builtins.int
+    DATA_ADDRESSES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """unique in the cluster"""
     incarnation: _builtins.str
@@ -60,6 +61,10 @@ class WorkerInfo(_message.Message):
     def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """of its link: "unix:/…", "tcp:host:port"; the first reachable one is used"""
 
+    @_builtins.property
+    def data_addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Of its data service (data.proto): "unix:@NAME" (no file), "tcp:HOST:PORT"; none: it has no pages to share."""
+
     def __init__(
         self,
         *,
@@ -75,10 +80,11 @@ class WorkerInfo(_message.Message):
         group: _builtins.str = ...,
         rank: _builtins.int = ...,
         size: _builtins.int = ...,
+        data_addresses: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "device", b"device", "group", b"group", "host", b"host", "incarnation", b"incarnation", "memory_bytes", b"memory_bytes", "name", b"name", "pid", b"pid", "rank", b"rank", "roles", b"roles", "size", b"size", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "data_addresses", b"data_addresses", "device", b"device", "group", b"group", "host", b"host", "incarnation", b"incarnation", "memory_bytes", b"memory_bytes", "name", b"name", "pid", b"pid", "rank", b"rank", "roles", b"roles", "size", b"size", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

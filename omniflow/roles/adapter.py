@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,8 @@ from omniflow.roles.description import NO_DEFAULT, MethodSpec, PortSpec, RoleSpe
 from omniflow.roles.failure import InvalidInput, QueueClosed, failure_of
 from omniflow.roles.frame import StatefulFrame, state_bytes, states_of
 from omniflow.types import Stream, ValueType, decode, encode
+from omniflow.types.codec import decode_all, short_text
+from omniflow.types.value_type import Kind
 
 _READ_FRAMES = 64
 _READ_SECONDS = 1.0
@@ -122,7 +124,11 @@ class TypedActivation:
             raise _translated(error) from error
         if payloads is None:
             return None
-        return [_decoded(payload, port.type, name) for payload in payloads]
+        try:
+            return decode_all(payloads, port.type, field=name)
+        except InvalidArgument as error:
+            error.field = error.field or name
+            raise
 
     def emit(self, frames: Sequence[Any], port: str | None = None) -> int:
         return self.emit_on(self._output(port), frames)
@@ -135,13 +141,21 @@ class TypedActivation:
         except core.CoreError as error:
             raise _translated(error) from error
 
-    def emit_one(self, port: PortSpec, frame: Any, more: bool = False) -> bool:
-        """Whether the frame was taken: `emit_on` for the frames of a generator, which are many."""
-        payload = self._encoded(port, frame)
-        try:
-            return self._core.emit(port.name, [payload], more) == 1
-        except core.CoreError as error:
-            raise _translated(error) from error
+    def sender(self, port: PortSpec) -> Callable[[Any, bool], bool]:
+        """`emit_on` for the frames of a generator, which come one by one and are many: sends one, with its `more`, and
+        says whether it was taken."""
+        emit, name, text = self._core.emit, port.name, port.type.kind is Kind.TEXT
+
+        def send(frame: Any, more: bool) -> bool:
+            payload = short_text(frame) if text and frame.__class__ is str else None
+            if payload is None:
+                payload = self._encoded(port, frame)
+            try:
+                return emit(name, [payload], more) == 1
+            except core.CoreError as error:
+                raise _translated(error) from error
+
+        return send
 
     def wait_for_room(self, timeout: float) -> bool:
         """Sleeps until there is room for what `emit` did not take; False after `timeout` s. Raises `Cancelled`."""

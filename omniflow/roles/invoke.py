@@ -105,14 +105,15 @@ def _drain(activation: TypedActivation, streams: list[tuple[PortSpec, Iterator[A
 
 def _drain_one(activation: TypedActivation, port: PortSpec, iterator: Iterator[Any]) -> None:
     """The stream ends with the activation."""
-    together = 0
-    sent = time.perf_counter()
+    send = activation.sender(port)
+    together, last = 0, time.perf_counter()
     for frame in iterator:
+        now = time.perf_counter()
         # One that came quickly is likely to be followed as quickly, by one that takes it along.
-        quick = time.perf_counter() - sent < _QUICK and together < _TOGETHER
-        together = together + 1 if quick else 0
-        _push(activation, port, frame, more=quick)
-        sent = time.perf_counter()
+        quick = now - last < _QUICK and together < _TOGETHER
+        together, last = together + 1 if quick else 0, now
+        while not send(frame, quick):
+            activation.wait_for_room(_ROOM_SECONDS)
 
 
 def _drain_in_turn(activation: TypedActivation, streams: list[tuple[PortSpec, Iterator[Any]]]) -> None:
@@ -141,7 +142,7 @@ def _iterator(port: PortSpec, value: Any) -> Iterator[Any]:
     )
 
 
-def _push(activation: TypedActivation, port: PortSpec, frame: Any, *, more: bool = False) -> None:
+def _push(activation: TypedActivation, port: PortSpec, frame: Any) -> None:
     """Sends one frame, asleep while its consumer has no room."""
-    while not activation.emit_one(port, frame, more):
+    while not activation.emit_on(port, [frame]):
         activation.wait_for_room(_ROOM_SECONDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 from google.protobuf.message import DecodeError
@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 _TEXT = Kind.TEXT  # looked up once: an enum's members are found by a slow path
 _TEXT_TAG = 0x0A  # field 1, length-delimited: Value.text
+_SHORT = 0x4000  # bytes from which on a length takes more than two
 _ENCODINGS: dict[str, value_pb2.Audio.Encoding.ValueType] = {
     "pcm_s16": value_pb2.Audio.PCM_S16,
     "pcm_f32": value_pb2.Audio.PCM_F32,
@@ -60,7 +61,7 @@ def decode(payload: bytes, type: ValueType | None = None, *, field: str = "") ->
 
     Raises `InvalidArgument`, naming `field`, when the payload is damaged or not of `type`.
     """
-    if payload[:1] == b"\n" and (type is None or type.kind is _TEXT):
+    if type is None or type.kind is _TEXT:
         text = _decode_text(payload, field)
         if text is not None:
             return text
@@ -74,6 +75,31 @@ def decode(payload: bytes, type: ValueType | None = None, *, field: str = "") ->
             cure="send omniflow.v1.Value",
         ) from error
     return from_message(message, type, field=field)
+
+
+def decode_all(payloads: Sequence[bytes], type: ValueType, *, field: str = "") -> list[Any]:
+    """`decode` of each: frames of a stream come in batches, and texts are most of them."""
+    if type.kind is not _TEXT:
+        return [decode(payload, type, field=field) for payload in payloads]
+    texts = [_decode_text(payload, field) for payload in payloads]
+    return [decode(payloads[i], type, field=field) if text is None else text for i, text in enumerate(texts)]
+
+
+def short_text(text: str) -> bytes | None:
+    """The payload of a text, as protobuf would write it, without building a message: texts are most of the traffic.
+
+    None leaves it to `encode`: it is long, or no text that can be sent.
+    """
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        return None
+    size = len(data)
+    if size < 0x80:
+        return bytes((_TEXT_TAG, size)) + data
+    if size < _SHORT:
+        return bytes((_TEXT_TAG, size & 0x7F | 0x80, size >> 7)) + data
+    return None
 
 
 def check(value: Any, type: ValueType, *, field: str = "") -> None:
@@ -102,7 +128,8 @@ def to_message(value: Any, type: ValueType | None = None, *, field: str = "") ->
         case bool():
             return value_pb2.Value(boolean=value)
         case str():
-            return value_pb2.Value(text=_checked_text(value, field))
+            _checked_text(value, field)
+            return value_pb2.Value(text=value)
         case int() if type is not None and type.kind is Kind.REAL:
             return value_pb2.Value(real=float(value))
         case int():
@@ -181,19 +208,13 @@ def from_message(message: value_pb2.Value, type: ValueType | None = None, *, fie
 
 
 def _encode_text(text: str, field: str, limit: int) -> bytes:
-    """What protobuf would write, without building a message: texts are most of the traffic."""
     _refuse_oversized(len(text), field, limit)
-    try:
-        data = text.encode()
-    except UnicodeEncodeError:
-        data = _checked_text(text, field).encode()
-    size = len(data)
-    if size < 0x80:
-        return bytes((_TEXT_TAG, size)) + data
-    if size < 0x4000:
-        return bytes((_TEXT_TAG, size & 0x7F | 0x80, size >> 7)) + data
-    _refuse_oversized(size, field, limit)
-    return value_pb2.Value(text=text).SerializeToString()
+    payload = short_text(text) if len(text) < _SHORT else None
+    if payload is None:
+        _refuse_oversized(len(_checked_text(text, field)), field, limit)
+        return value_pb2.Value(text=text).SerializeToString()
+    _refuse_oversized(len(payload), field, limit)
+    return payload
 
 
 def _refuse_oversized(size: int, field: str, limit: int) -> None:
@@ -224,14 +245,15 @@ def _least_bytes(value: Any) -> int:
 
 def _decode_text(payload: bytes, field: str) -> str | None:
     """The text when the payload is one text field and nothing else; None leaves it to protobuf."""
-    if len(payload) < 2:
+    length = len(payload)
+    if length < 2 or payload[0] != _TEXT_TAG:
         return None
     size, start = payload[1], 2
     if size >= 0x80:
-        if len(payload) < 3 or payload[2] >= 0x80:
+        if length < 3 or payload[2] >= 0x80:
             return None
         size, start = size & 0x7F | payload[2] << 7, 3
-    if len(payload) != start + size:
+    if length != start + size:
         return None
     try:
         return payload[start:].decode()
@@ -239,9 +261,10 @@ def _decode_text(payload: bytes, field: str) -> str | None:
         raise InvalidArgument("the text is not UTF-8", field=field, cause=str(error), cure="send UTF-8") from error
 
 
-def _checked_text(text: str, field: str) -> str:
+def _checked_text(text: str, field: str) -> bytes:
+    """Its UTF-8."""
     try:
-        text.encode()
+        return text.encode()
     except UnicodeEncodeError as error:
         raise InvalidArgument(
             "the text holds half a surrogate pair",
@@ -249,7 +272,6 @@ def _checked_text(text: str, field: str) -> str:
             cause=str(error),
             cure="decode it with errors='replace'",
         ) from error
-    return text
 
 
 def _audio(message: value_pb2.Audio, field: str) -> Audio:

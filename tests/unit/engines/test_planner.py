@@ -12,6 +12,21 @@ from omniflow_workers.engines.planner import Limits, Planner, Work
 from omniflow_workers.engines.sequence import Phase, Sequence, page_ids
 
 PAGE = 4
+LENT = 32  # pages of another worker, behind those of this one's allocator
+
+
+class Lent:
+    """The first pages of a prompt, as another worker has them in the same pool."""
+
+    def __init__(self, pages: list[int]) -> None:
+        self.pages = np.asarray(pages, np.uint32)
+        self.released = 0
+
+    def verify(self) -> None:
+        """The planner leaves that to the loop."""
+
+    def release(self) -> None:
+        self.released += 1
 
 
 class World:
@@ -28,11 +43,19 @@ class World:
             lambda tenant: KeyChain("model", "layout", PAGE, tenant.encode()),
             limits or Limits(running=4, step_tokens=16, mixed_tokens=8),
         )
-        self.slots = np.full(pages * PAGE, -1, np.int64)
+        self.slots = np.full((pages + LENT) * PAGE, -1, np.int64)
         self.computed = 0
 
-    def sequence(self, prompt: list[int], new: int = 4, tenant: str = "") -> Sequence:
-        sequence = Sequence(f"s{prompt[:2]}", list(prompt), new, tenant=tenant)
+    def lent(self, prompt: list[int], count: int) -> Lent:
+        """Another worker has computed so many pages of the prompt."""
+        own = self.allocator.total_pages
+        pages = [own + LENT - 1 - i for i in range(count)]
+        for i, page in enumerate(pages):
+            self.slots[page * PAGE : (page + 1) * PAGE] = prompt[i * PAGE : (i + 1) * PAGE]
+        return Lent(pages)
+
+    def sequence(self, prompt: list[int], new: int = 4, tenant: str = "", borrowed: Lent | None = None) -> Sequence:
+        sequence = Sequence(f"s{prompt[:2]}", list(prompt), new, tenant=tenant, borrowed=borrowed)
         self.planner.add(sequence)
         return sequence
 
@@ -54,13 +77,14 @@ class World:
                 written.add(place[i])
                 self.slots[place[i]] = tokens[i]
             self.computed += each.count
-            assert each.samples == (each.start + each.count == len(tokens))
+            assert each.samples == (each.start + each.count == len(tokens) and each.sequence.draws)
         self.planner.computed(work)
         for each in work:
             if each.samples:
                 self.planner.append(each.sequence, each.sequence.tokens[-1] + 1)
-                if each.sequence.generated == each.sequence.max_new_tokens:
-                    self.planner.end(each.sequence)
+            said_all = each.sequence.generated == each.sequence.max_new_tokens
+            if said_all and each.sequence.phase in (Phase.DECODING, Phase.PREFILLED):
+                self.planner.end(each.sequence)
         self.planner.check()
         return work
 
@@ -169,14 +193,100 @@ def test_a_sequence_that_can_never_fit_is_refused() -> None:
         world.sequence(list(range(8)), new=4)
 
 
+def test_borrowed_pages_are_used_where_they_lie_and_only_what_comes_after_them_is_computed() -> None:
+    world = World()
+    prompt = list(range(11))
+    lent = world.lent(prompt, 2)
+    sequence = world.sequence(prompt, new=6, borrowed=lent)
+    assert [(each.start, each.count) for each in world.step()] == [(8, 3)]
+    assert list(sequence.pages[:2]) == list(lent.pages)
+    assert (sequence.mapped, sequence.reused, lent.released) == (8, 0, 0)
+    world.run()
+    assert sequence.tokens == list(range(17))
+    assert lent.released == 1
+    assert len(world.index) == 0, "a page of another worker is none of this index's"
+    assert world.allocator.free_pages == 63
+
+
+def test_borrowed_pages_go_back_when_as_many_are_known_here() -> None:
+    world = World()
+    prompt = list(range(11))
+    world.sequence(prompt, new=1)
+    world.run()
+    lent = world.lent(prompt, 2)
+    sequence = world.sequence(prompt, new=1, borrowed=lent)
+    world.step()
+    assert (sequence.mapped, sequence.reused, lent.released) == (0, 8, 1)
+
+
+def test_the_last_token_of_a_prompt_is_computed_here_even_when_all_its_pages_were_borrowed() -> None:
+    world = World()
+    prompt = list(range(8))
+    sequence = world.sequence(prompt, borrowed=world.lent(prompt, 2))
+    assert [(each.start, each.count) for each in world.step()] == [(4, 4)]
+    assert sequence.mapped == 4
+
+
+def test_a_sequence_whose_borrowed_pages_are_stale_is_computed_anew_without_them() -> None:
+    world = World()
+    prompt = list(range(11))
+    lent = world.lent(prompt, 2)
+    sequence = world.sequence(prompt, new=6, borrowed=lent)
+    world.step()
+    world.step()
+    said = list(sequence.tokens)
+    world.slots[64 * PAGE :] = -7
+    world.planner.start_over(sequence)
+    world.planner.check()
+    assert lent.released == 1
+    assert sequence.tokens == said
+    world.run()
+    assert sequence.tokens == list(range(17))
+    assert sequence.mapped == 0
+
+
+def test_a_preempted_sequence_lets_go_of_what_it_borrowed() -> None:
+    world = World(pages=8)  # 7 to hand out: 28 tokens
+    old = world.sequence(list(range(9)), new=14)
+    prompt = list(range(100, 110))
+    lent = world.lent(prompt, 2)
+    young = world.sequence(prompt, new=14, borrowed=lent)
+    world.run()
+    assert young.preemptions > 0
+    assert lent.released == 1
+    assert old.tokens == list(range(23))
+    assert young.tokens == list(range(100, 124))
+
+
+def test_a_waiting_sequence_that_is_ended_lets_go_of_what_it_borrowed() -> None:
+    world = World()
+    prompt = list(range(11))
+    lent = world.lent(prompt, 2)
+    world.planner.end(world.sequence(prompt, borrowed=lent))
+    assert lent.released == 1
+
+
+def test_a_prompt_without_an_answer_is_computed_and_its_pages_are_known_afterwards() -> None:
+    world = World()
+    prompt = list(range(24))
+    world.sequence(prompt, new=0)
+    world.run()
+    assert world.computed == 24
+    assert len(world.index) == 6
+    after = world.sequence([*prompt, 77], new=1)
+    world.step()
+    assert after.reused == 24
+
+
 @given(
     st.lists(
         st.tuples(
             st.integers(0, 2),  # which family of prefixes
             st.integers(1, 25),  # prompt length
-            st.integers(1, 8),  # answer length
+            st.integers(0, 8),  # answer length
             st.integers(0, 4),  # steps before it comes
             st.integers(0, 12),  # cancelled after so many steps; late: never
+            st.booleans(),  # whether another worker lends its pages
         ),
         max_size=12,
     ),
@@ -184,14 +294,22 @@ def test_a_sequence_that_can_never_fit_is_refused() -> None:
 )
 @settings(deadline=None, max_examples=150)
 def test_every_sequence_ends_right_and_every_page_comes_back(
-    arrivals: list[tuple[int, int, int, int, int]], pages: int
+    arrivals: list[tuple[int, int, int, int, int, bool]], pages: int
 ) -> None:
     world = World(pages=pages)
     asked: list[tuple[Sequence, int]] = []
-    for family, length, new, wait, cancel in arrivals:
+    borrowed: list[Lent] = []
+    lent_before: set[int] = set()
+    for family, length, new, wait, cancel, lends in arrivals:
         for _ in range(wait):
             world.step()
-        sequence = world.sequence([family * 1000 + i for i in range(length)], new)
+        prompt = [family * 1000 + i for i in range(length)]
+        lent = None
+        if lends and not lent_before - {family}:  # all are lent the same pages
+            lent_before.add(family)
+            lent = world.lent(prompt, length // PAGE)
+            borrowed.append(lent)
+        sequence = world.sequence(prompt, new, borrowed=lent)
         asked.append((sequence, cancel))
         for each, steps in asked:
             if steps == len(asked) and each.phase is not Phase.ENDED:
@@ -202,6 +320,7 @@ def test_every_sequence_ends_right_and_every_page_comes_back(
         assert sequence.phase is Phase.ENDED
         first = sequence.tokens[0]
         assert sequence.tokens == [first + i for i in range(len(sequence.tokens))]
+    assert [each.released for each in borrowed] == [1] * len(borrowed)
     world.index.evict(pages)
     assert world.allocator.free_pages == pages - 1
     assert len(world.index) == 0

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,7 +15,7 @@ from omniflow.errors import InternalError
 from omniflow_workers.engines.base import SamplingParams
 from omniflow_workers.engines.loop import Piece, Request, Summary
 from omniflow_workers.engines.planner import Limits
-from omniflow_workers.engines.sequence import Sequence
+from omniflow_workers.engines.sequence import Sequence, page_ids
 from omniflow_workers.engines.text import IncrementalText
 from omniflow_workers.engines.torch.converting import here
 from omniflow_workers.engines.torch.huggingface import HuggingFaceDecoder
@@ -135,8 +136,6 @@ def test_greedy_ids_are_those_of_generate(family: str, decoder: type, models: Mo
 
 def test_a_llama_through_attention_interface_gives_the_same_scores(models: Models, cache: Path) -> None:
     import json
-
-    import numpy as np
 
     from omniflow_workers.engines.base import Chunk
     from omniflow_workers.engines.torch import load
@@ -294,3 +293,77 @@ def test_a_failure_of_the_model_ends_its_batch_and_the_next_one_runs(
         finish(service)
         assert isinstance(heard.error, RuntimeError)
     assert answer(service, prompt) == expected
+
+
+class Lent:
+    """The full pages of a prompt that was computed before, lent to whoever must not find them in the index."""
+
+    def __init__(self, service: Service, prompt: list[int]) -> None:
+        self._allocator = service.pages.allocator
+        chain = service.pages.new_chain("")
+        chain.extend(np.asarray(prompt, np.int64))
+        self._run = service.pages.index.match(chain, max_pages=(len(prompt) - 1) // 8).run()
+        self.pages = page_ids(self._run)
+        self._generations = np.frombuffer(self._run.generations, np.uint64)
+        self.released = 0
+
+    def verify(self) -> None:
+        self._allocator.verify_all(self.pages, self._generations)
+
+    def release(self) -> None:
+        self.released += 1
+        self._run.release()
+
+    def free(self, service: Service) -> None:
+        """As when the lender is gone, and its pages are handed out again."""
+        self._run.release()
+        service.pages.index.evict(1000)
+
+
+SAMPLINGS = [SamplingParams(), SamplingParams(temperature=1.1, top_p=0.95, seed=21)]
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_an_answer_from_borrowed_pages_is_that_of_one_worker(
+    service: Service, models: Models, cache: Path, sampling: SamplingParams
+) -> None:
+    prompt = prompts(1, 200, seed=9)[0] * 3
+    expected = answer(fresh(models("llama"), cache), prompt, 12, sampling)
+    sequence, _ = ask(service, prompt[:-3], 0)
+    finish(service)
+    assert sequence.tokens == prompt[:-3]
+    lent = Lent(service, prompt)
+    assert len(lent.pages) > 3
+    borrowing = Sequence("b", list(prompt), 12, sampling, tenant="another", borrowed=lent)
+    heard = Heard()
+    service.loop.add(Request(borrowing, IncrementalText(service.tokenizer.decode), heard))
+    finish(service)
+    assert borrowing.tokens[borrowing.prompt_tokens :] == expected
+    assert heard.summary is not None
+    assert heard.summary.mapped_tokens == 8 * len(lent.pages)
+    assert heard.summary.computed_tokens == len(prompt) - 8 * len(lent.pages)
+    assert lent.released == 1
+
+
+@pytest.mark.parametrize("steps", [0, 1, 5])
+def test_rule_19_nothing_leaves_that_was_computed_from_stale_pages(
+    service: Service, models: Models, cache: Path, steps: int
+) -> None:
+    prompt = prompts(1, 200, seed=9)[0] * 3
+    expected = answer(fresh(models("llama"), cache), prompt, 12)
+    ask(service, prompt, 0)
+    finish(service)
+    lent = Lent(service, prompt)
+    borrowing = Sequence("b", list(prompt), 12, tenant="another", borrowed=lent)
+    heard = Heard()
+    service.loop.add(Request(borrowing, IncrementalText(service.tokenizer.decode), heard))
+    for _ in range(steps):
+        service.loop.step()
+    lent.free(service)
+    for planes in service.engine.pool.tensor:
+        planes[:, : 8 * int(lent.pages.max()) + 8] += 3.0  # whoever has them now writes there, in mid-step too
+    finish(service)
+    assert heard.error is None
+    assert borrowing.tokens[borrowing.prompt_tokens :] == expected
+    assert heard.summary is not None
+    assert heard.summary.mapped_tokens == 0

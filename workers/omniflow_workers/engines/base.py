@@ -129,3 +129,6 @@ class Engine(Protocol, Generic[Logits]):
 
         The model owns this step: it may also give other outputs. A row depends on its scores and its `Draw` only.
         """
+
+    def settle(self) -> None:
+        """Returns once what was computed lies in its pages, for other processes too."""

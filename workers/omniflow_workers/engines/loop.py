@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
 from typing import Generic, Protocol
@@ -9,6 +10,7 @@ from typing import Generic, Protocol
 import numpy as np
 
 from omniflow.errors import Cancelled, InternalError
+from omniflow_core import CoreError
 from omniflow_workers.engines.base import Chunk, Draw, Engine, Logits
 from omniflow_workers.engines.planner import Planner, Work
 from omniflow_workers.engines.sequence import Phase, Sequence, page_ids
@@ -42,14 +44,25 @@ class Listener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What an answer took. `resumed_tokens` of it had been generated before, elsewhere; `reason`: "end" (the model
-    ended), "stop" (a stop string), "length"."""
+    """What an answer took.
+
+    Of the prompt, `reused_tokens` came from earlier prompts here, `mapped_tokens` were read where they lie in another
+    worker's pages, and `pulled_tokens` were fetched from another worker's; the rest was computed. `resumed_tokens` of
+    the answer had been generated before, elsewhere; `reason`: "end" (the model ended), "stop" (a stop string),
+    "length", "prompt" (no answer was wanted)."""
 
     prompt_tokens: int
     reused_tokens: int
+    mapped_tokens: int
+    pulled_tokens: int
     resumed_tokens: int
     generated_tokens: int
     reason: str
+
+    @property
+    def computed_tokens(self) -> int:
+        """Of the prompt, those that this engine computed."""
+        return self.prompt_tokens - self.reused_tokens - self.mapped_tokens - self.pulled_tokens
 
 
 @dataclass(eq=False, slots=True)
@@ -82,6 +95,7 @@ class EngineLoop(Generic[Logits]):
         self._planner = planner
         self._requests: dict[Sequence, Request] = {}
         self._ends = engine.facts.end_tokens
+        self.rate = PrefillRate()
 
     @property
     def capacity(self) -> int:
@@ -105,14 +119,21 @@ class EngineLoop(Generic[Logits]):
             self._planner.add(request.sequence)
         self._requests[request.sequence] = request
 
-    def step(self) -> None:
-        """One round. Failures of one request end that request; a failure of the engine ends those of its batch."""
+    def step(self) -> bool:
+        """One round. Failures of one request end that request; a failure of the engine ends those of its batch.
+
+        Whether anything was computed: with pages that others hold, it may have to wait."""
         self._drop_cancelled()
         work = self._planner.plan()
         if work:
             self._compute(work)
         for request in list(self._requests.values()):
             self._hand_out(request)
+        return bool(work)
+
+    def rest(self) -> None:
+        """There is nothing to do for now."""
+        self._planner.rest()
 
     def abandon(self, error: Exception) -> None:
         """Fails all requests and gives their pages back."""
@@ -124,17 +145,33 @@ class EngineLoop(Generic[Logits]):
             for sequence in [each.sequence for each in work if each.sequence.source is not None]:
                 self._copy(sequence)
             batch = [_chunk(each) for each in work]
+            started = time.perf_counter()
             logits = self._engine.compute(batch)
             self._planner.computed(work)
             drawn = [each.sequence for each in work if each.samples]
             draws = [Draw(sequence.sampling, sequence.generated) for sequence in drawn]
             ids = self._engine.sample(batch, logits, draws).ids if draws else []
+            stale = self._stale(work)
         except Exception as error:  # whatever the model raised: its batch ends, the next one runs
             for each in work:
                 self._fail(self._requests[each.sequence], error, remember=False)
             return
+        self.rate.computed(sum(len(chunk.tokens) for chunk in batch), time.perf_counter() - started)
         for sequence, token in zip(drawn, ids, strict=True):
-            self._accept(self._requests[sequence], token)
+            if sequence not in stale:
+                self._accept(self._requests[sequence], token)
+        for sequence in stale:
+            self._planner.start_over(sequence)
+        for sequence in [each.sequence for each in work if each.sequence.phase is Phase.PREFILLED]:
+            self._requests[sequence].reason = "prompt"
+            self._planner.end(sequence)
+
+    def _stale(self, work: Items[Work]) -> list[Sequence]:
+        """Those whose borrowed pages are not certain to have held, during all of this step, what they must."""
+        borrowing = [each.sequence for each in work if len(each.sequence.first)]
+        if borrowing:
+            self._engine.settle()
+        return [sequence for sequence in borrowing if not _holds(sequence)]
 
     def _copy(self, sequence: Sequence) -> None:
         assert sequence.source is not None
@@ -196,6 +233,34 @@ class EngineLoop(Generic[Logits]):
         request.listener.failed(error)
 
 
+class PrefillRate:
+    """How long a token of a prompt takes to compute, as measured in the latest steps that had many."""
+
+    _LEAST = 16
+    """Tokens of a step that tell: with fewer, reading the weights is most of it."""
+    _NEWEST = 0.3
+
+    def __init__(self) -> None:
+        self.seconds_a_token: float | None = None
+        """None as long as nothing was measured."""
+
+    def computed(self, tokens: int, seconds: float) -> None:
+        """A step of so many tokens took so long."""
+        if tokens < self._LEAST:
+            return
+        now, before = seconds / tokens, self.seconds_a_token
+        self.seconds_a_token = now if before is None else before + self._NEWEST * (now - before)
+
+
+def _holds(sequence: Sequence) -> bool:
+    assert sequence.borrowed is not None
+    try:
+        sequence.borrowed.verify()
+    except CoreError:  # StalePage, or a pool that cannot be asked any more
+        return False
+    return True
+
+
 def _keep(request: Request, piece: str) -> None:
     """A piece stays the frame that it is, whenever it can be sent: another attempt then gives the same frames."""
     if piece:
@@ -219,4 +284,12 @@ def _chunk(work: Work) -> Chunk:
 def _summary(request: Request) -> Summary:
     sequence = request.sequence
     resumed = request.resumed_tokens
-    return Summary(sequence.prompt_tokens, sequence.reused, resumed, sequence.generated - resumed, request.reason)
+    return Summary(
+        prompt_tokens=sequence.prompt_tokens,
+        reused_tokens=sequence.reused,
+        mapped_tokens=sequence.mapped,
+        pulled_tokens=sequence.pulled,
+        resumed_tokens=resumed,
+        generated_tokens=sequence.generated - resumed,
+        reason=request.reason,
+    )

@@ -6,11 +6,12 @@ from collections import deque
 from collections.abc import Callable
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from omniflow_core import KeyChain, OutOfPages, PageAllocator, PrefixIndex
-from omniflow_workers.engines.sequence import Phase, Sequence, page_ids
+from omniflow_workers.engines.sequence import Phase, Sequence, no_pages, page_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,35 @@ class Work:
     samples: bool
 
 
+class Pool(Protocol):
+    """Where an allocator's pages come from."""
+
+    def grow(self, pages: int) -> bool:
+        """Has the allocator get more pages, until so many are free. False: there are no more now."""
+
+    def shrink(self) -> int:
+        """Gives back what is not used. How many pages."""
+
+
+class FixedPool:
+    """The allocator has all there are."""
+
+    def grow(self, pages: int) -> bool:
+        return False
+
+    def shrink(self) -> int:
+        return 0
+
+
 class Planner:
     """Admits, feeds and ends sequences on the pages of one pool.
 
     Decoding comes first and the oldest sequence first. Who comes late gives way: when pages run short, unused
     reservations go, then pages nobody holds are evicted from the prefix index, then the youngest sequence is preempted
-    (its tokens stay, its KV is computed again later). So the oldest always gets on.
+    (its tokens stay, its KV is computed again later). So the oldest always gets on, where other workers leave it pages.
+
+    A sequence may begin with pages that are borrowed from another worker. What it computes after them never comes into
+    the index, which knows pages of the allocator alone.
     """
 
     def __init__(
@@ -49,13 +73,15 @@ class Planner:
         context_tokens: int,
         new_chain: Callable[[str], KeyChain],
         limits: Limits,
+        pool: Pool | None = None,
     ) -> None:
-        """`new_chain`: an empty chain of page keys for a tenant."""
+        """`new_chain`: an empty chain of page keys for a tenant; `pool`: where more pages come from."""
         self._allocator = allocator
         self._index = index
         self._page_tokens = page_tokens
         self._new_chain = new_chain
         self._limits = limits
+        self._pool = pool or FixedPool()
         self.capacity = min(context_tokens, (allocator.total_pages - allocator.reserved_pages) * page_tokens)
         """The longest sequence that can ever be computed, in tokens."""
         self.waiting: deque[Sequence] = deque()
@@ -68,7 +94,8 @@ class Planner:
     def add(self, sequence: Sequence) -> None:
         """Queues a new sequence, of whose answer some tokens may be known already; `final_tokens` must be within
         `capacity`, the prompt not empty."""
-        if not 0 < sequence.prompt_tokens <= len(sequence.tokens) < sequence.final_tokens <= self.capacity:
+        room = len(sequence.tokens) < sequence.final_tokens or not sequence.draws
+        if not (0 < sequence.prompt_tokens <= len(sequence.tokens) and room and sequence.final_tokens <= self.capacity):
             raise ValueError(f"{sequence.name}: {sequence.prompt_tokens} to {sequence.final_tokens} tokens")
         self.waiting.append(sequence)
 
@@ -100,7 +127,7 @@ class Planner:
                 sequence.source.release()
                 sequence.source = None
             if sequence.phase is Phase.PREFILLING and sequence.computed == len(sequence.tokens):
-                sequence.phase = Phase.DECODING
+                sequence.phase = Phase.DECODING if sequence.draws else Phase.PREFILLED
                 self._remember(sequence)
 
     def append(self, sequence: Sequence, token: int) -> None:
@@ -113,10 +140,22 @@ class Planner:
         """Gives its pages back. With `remember` the full ones stay in the index, for whoever begins with them."""
         if sequence.phase is Phase.WAITING:
             self.waiting.remove(sequence)
+            _return_borrowed(sequence)
         elif sequence.phase is not Phase.ENDED:
             self.running.remove(sequence)
             self._give_back(sequence, remember=remember)
         sequence.phase = Phase.ENDED
+
+    def start_over(self, sequence: Sequence) -> None:
+        """What it was computed from is no more what it was: it waits to be computed anew, without borrowed pages."""
+        self.running.remove(sequence)
+        self._give_back(sequence, remember=False)
+        sequence.phase, sequence.mapped = Phase.WAITING, 0
+        self.waiting.appendleft(sequence)
+
+    def rest(self) -> None:
+        """Nothing is to be done for now: others may have the pages that are not in use."""
+        self._pool.shrink()
 
     def check(self) -> None:
         """Verifies what must hold between steps. Raises `AssertionError`, or `CorruptState` from the core."""
@@ -124,17 +163,18 @@ class Planner:
         self._index.check()
         for sequence in self.running:
             assert sequence.run is not None
-            assert len(sequence.pages) == len(sequence.run) >= self._pages(len(sequence.tokens) - 1)
+            assert len(sequence.pages) == len(sequence.first) + len(sequence.run)
+            assert len(sequence.pages) >= self._pages(len(sequence.tokens) - 1)
             assert sequence.computed <= len(sequence.tokens)
         for sequence in self.waiting:
             assert sequence.run is None
             assert sequence.source is None
-            assert sequence.computed == 0
+            assert sequence.computed == len(sequence.first) == 0
 
     def _feed(self, sequence: Sequence, budget: int, work: list[Work]) -> int:
         count = min(budget, len(sequence.tokens) - sequence.computed)
         last = sequence.computed + count == len(sequence.tokens)
-        work.append(Work(sequence, sequence.computed, count, samples=last))
+        work.append(Work(sequence, sequence.computed, count, samples=last and sequence.draws))
         return count
 
     def _start(self, sequence: Sequence) -> bool:
@@ -142,24 +182,53 @@ class Planner:
         chain = self._new_chain(sequence.tenant)
         chain.extend(np.asarray(sequence.tokens, np.int64))
         # At least the last token is computed, since its scores are needed.
-        match = self._index.match(chain, max_pages=(len(sequence.tokens) - 1) // self._page_tokens)
+        most = (len(sequence.tokens) - 1) // self._page_tokens
+        match = self._index.match(chain, max_pages=most)
         run, known = match.run(), match.pages
         match.release()
+        borrowed = self._borrowed(sequence, known, most)
+        if borrowed:
+            run.release()
+            run, known = self._allocator.allocate(0), borrowed
         sequence.run, sequence.chain = run, chain
         needed, final = self._pages(len(sequence.tokens)) - known, self._pages(sequence.final_tokens) - known
         # Room for the whole answer, if it can be had, keeps the run's ids consecutive: attention reads it in place.
-        own = known > 0 and self._take_own(sequence)
+        own = known > 0 and not borrowed and self._take_own(sequence)
         if not own and not self._extend(sequence, final) and not self._extend(sequence, needed):
             self._trim()
             if not self._extend(sequence, needed):
                 run.release()
                 sequence.run = sequence.chain = None
+                sequence.first = no_pages()
                 return False
-        sequence.computed = known * self._page_tokens
-        if not sequence.preemptions:
-            sequence.reused = min(sequence.computed, sequence.prompt_tokens)
+        self._account(sequence, known * self._page_tokens)
         sequence.phase = Phase.PREFILLING
         return True
+
+    def _borrowed(self, sequence: Sequence, known: int, most: int) -> int:
+        """How many of its borrowed pages it begins with: none when `known` pages here do as well."""
+        if sequence.borrowed is None:
+            return 0
+        pages = sequence.borrowed.pages[:most]
+        if len(pages) <= known:
+            _return_borrowed(sequence)
+            return 0
+        sequence.first = pages
+        return len(pages)
+
+    def _account(self, sequence: Sequence, found: int) -> None:
+        """It begins after `found` tokens. What it reports is what it began with first."""
+        sequence.computed = found
+        if not sequence.preemptions:
+            of_prompt = min(found, sequence.prompt_tokens)
+            if len(sequence.first):
+                sequence.mapped, sequence.reused, sequence.pulled = of_prompt, 0, 0
+            else:
+                sequence.pulled = min(sequence.pulled, of_prompt)
+                sequence.reused = of_prompt - sequence.pulled
+        if sequence.kept is not None:
+            sequence.kept.release()
+            sequence.kept = None
 
     def _take_own(self, sequence: Sequence) -> bool:
         """Takes consecutive pages for all of it, to which the known ones are copied once.
@@ -169,7 +238,7 @@ class Planner:
         """
         pages = self._pages(sequence.final_tokens)
         try:
-            self._index.make_room(pages)
+            self._make_room(pages)
             run = self._allocator.allocate(pages)
         except OutOfPages:
             return False
@@ -195,19 +264,24 @@ class Planner:
     def _extend(self, sequence: Sequence, pages: int) -> bool:
         assert sequence.run is not None
         try:
-            self._index.make_room(pages)
+            self._make_room(pages)
             sequence.run.extend(pages)
         except OutOfPages:
             return False
-        sequence.pages = page_ids(sequence.run)
+        _list_pages(sequence)
         return True
+
+    def _make_room(self, pages: int) -> None:
+        """Raises `OutOfPages`. What nobody uses comes before what somebody may use again."""
+        if self._allocator.free_pages < pages and not self._pool.grow(pages):
+            self._index.make_room(pages)
 
     def _trim(self) -> None:
         """Takes back what running sequences have reserved and not used."""
         for sequence in self.running:
             assert sequence.run is not None
-            sequence.run.truncate(self._pages(len(sequence.tokens)))
-            sequence.pages = page_ids(sequence.run)
+            sequence.run.truncate(self._pages(len(sequence.tokens)) - len(sequence.first))
+            _list_pages(sequence)
 
     def _preempt(self, sequence: Sequence) -> None:
         self.running.remove(sequence)
@@ -224,14 +298,31 @@ class Planner:
             sequence.source.release()
         sequence.run.release()
         sequence.run = sequence.source = sequence.chain = None
-        sequence.pages = np.zeros(0, np.uint32)
+        sequence.first = sequence.pages = no_pages()
         sequence.computed = 0
+        _return_borrowed(sequence)
 
     def _remember(self, sequence: Sequence) -> None:
         """Puts the full pages that are completely computed into the index."""
+        if len(sequence.first):
+            return
         assert sequence.run is not None
         assert sequence.chain is not None
         self._index.insert(sequence.chain, sequence.run, max_pages=sequence.computed // self._page_tokens)
 
     def _pages(self, tokens: int) -> int:
         return -(-tokens // self._page_tokens)
+
+
+def _list_pages(sequence: Sequence) -> None:
+    assert sequence.run is not None
+    own = page_ids(sequence.run)
+    sequence.pages = np.concatenate((sequence.first, own)) if len(sequence.first) else own
+
+
+def _return_borrowed(sequence: Sequence) -> None:
+    """Lets go of what was got for it from elsewhere."""
+    for held in (sequence.borrowed, sequence.kept):
+        if held is not None:
+            held.release()
+    sequence.borrowed = sequence.kept = None

@@ -59,3 +59,8 @@ class TorchEngine:
     @torch.inference_mode()
     def sample(self, batch: Sequence[Chunk], logits: torch.Tensor, draws: Sequence[Draw]) -> Sampled:
         return Sampled(draw_ids(logits, draws, self.facts.end_tokens))
+
+    def settle(self) -> None:
+        device = self._pool.tensor.device
+        if device.type == "cuda":
+            torch.cuda.current_stream(device).synchronize()

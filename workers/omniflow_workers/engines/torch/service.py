@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from omniflow_core import KeyChain, PageAllocator, PrefixIndex
 from omniflow_workers.engines.base import Chunk, KvLayout, ModelFacts
 from omniflow_workers.engines.loop import EngineLoop
 from omniflow_workers.engines.planner import Limits, Planner
 from omniflow_workers.engines.torch.converting import Converting, here
 from omniflow_workers.engines.torch.engine import TorchEngine
 from omniflow_workers.engines.torch.load import load
+from omniflow_workers.engines.torch.pages import EnginePages
 from omniflow_workers.engines.torch.tokenizer import ChatTokenizer
 from omniflow_workers.weights.store import HeldWeights
 
@@ -27,6 +27,7 @@ class Service:
     planner: Planner
     loop: EngineLoop[torch.Tensor]
     tokenizer: ChatTokenizer
+    pages: EnginePages
     weights: HeldWeights
     """Released when the service is used no more."""
 
@@ -60,16 +61,14 @@ def open_service(
     engine = loaded.engine
     # Touches every weight once, so that the first question does not wait for the disk.
     engine.compute([Chunk(np.zeros(2, np.int64), 0, np.ones(2, np.uint32), wants_logits=True)])
-    planner = _planner(engine, limits or Limits())
-    return Service(engine, planner, EngineLoop(engine, planner), ChatTokenizer(loaded.entry.folder), loaded.held)
-
-
-def _planner(engine: TorchEngine, limits: Limits) -> Planner:
-    facts, layout = engine.facts, engine.layout
-    allocator = PageAllocator(engine.pool.pages)
-    described = layout.describe()
-
-    def new_chain(tenant: str) -> KeyChain:
-        return KeyChain(facts.fingerprint, described, layout.page_tokens, tenant.encode())
-
-    return Planner(allocator, PrefixIndex(allocator), layout.page_tokens, facts.context_tokens, new_chain, limits)
+    pages = EnginePages(engine)
+    planner = Planner(
+        pages.allocator,
+        pages.index,
+        pages.page_tokens,
+        engine.facts.context_tokens,
+        pages.new_chain,
+        limits or Limits(),
+    )
+    loop = EngineLoop(engine, planner)
+    return Service(engine, planner, loop, ChatTokenizer(loaded.entry.folder), pages, loaded.held)

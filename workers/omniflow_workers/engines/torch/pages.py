@@ -1,0 +1,98 @@
+"""The pages of one engine, as others may have them: found by key, leased, copied out and in. Safe from any thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from omniflow_core import KeyChain, PageAllocator, PageKeys, PageRun, PrefixIndex
+from omniflow_workers.engines.sequence import page_ids
+from omniflow_workers.engines.torch.engine import TorchEngine
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedPages:
+    """Pages that the holder of `lease` may read: ids and generations, shape (pages,) each."""
+
+    pages: NDArray[np.uint32]
+    generations: NDArray[np.uint64]
+    lease: int
+
+
+class EnginePages:
+    """What an engine's index knows is complete and never written again, so that others may read it meanwhile."""
+
+    def __init__(self, engine: TorchEngine, pool_id: bytes | None = None) -> None:
+        """`pool_id`: the arena in which the pages lie, where other processes can map it."""
+        self._engine = engine
+        self.allocator = PageAllocator(engine.pool.pages)
+        self.index = PrefixIndex(self.allocator)
+        self.model = engine.facts.fingerprint
+        self.layout = engine.layout.describe()
+        self.page_tokens = engine.layout.page_tokens
+        self.page_bytes = engine.layout.page_bytes
+        self.pool = pool_id
+
+    def new_chain(self, tenant: str) -> KeyChain:
+        """An empty chain of the keys of these pages."""
+        return KeyChain(self.model, self.layout, self.page_tokens, tenant.encode())
+
+    def known(self, keys: KeyChain | PageKeys, most: int) -> int:
+        """How many of the first `most` pages are here."""
+        with self.index.match(keys, max_pages=most) as match:
+            return match.pages
+
+    def keep(self, keys: KeyChain | PageKeys, most: int) -> PageRun:
+        """Holds those of the first `most` pages that are here, until it is released."""
+        with self.index.match(keys, max_pages=most) as match:
+            return match.run()
+
+    def take_in(self, keys: KeyChain | PageKeys, run: PageRun) -> None:
+        """The pages of `run` hold what these keys name: they are found from now on."""
+        self.index.insert(keys, run)
+
+    def room(self, pages: int) -> PageRun:
+        """Pages to be written to. Raises `OutOfPages`."""
+        self.index.make_room(pages)
+        return self.allocator.allocate(pages)
+
+    def acquire(self, keys: PageKeys, holder: int, until_ms: int) -> LeasedPages | None:
+        """Leases the longest known prefix of `keys` to `holder`; None when not even its first page is here."""
+        with self.index.match(keys) as match:
+            if match.pages == 0:
+                return None
+            run = match.run()
+        self._engine.settle()
+        with run:
+            lease = run.lease(holder, until_ms)
+            return LeasedPages(page_ids(run), np.frombuffer(run.generations, np.uint64), lease)
+
+    def renew(self, lease: int, now_ms: int, until_ms: int) -> None:
+        """Raises `UnknownLease` when it has ended."""
+        self.allocator.renew(lease, now_ms, until_ms)
+
+    def end(self, lease: int) -> None:
+        """Raises `UnknownLease` when it has ended."""
+        self.allocator.end_lease(lease)
+
+    @torch.inference_mode()
+    def gather(self, pages: NDArray[np.uint32], into: torch.Tensor) -> None:
+        """Copies whole pages out: `into` is uint8, shape (pages, page_bytes), contiguous."""
+        rows, ids = self._rows(pages)
+        into.view(rows.dtype).view(-1, *rows.shape[1:]).copy_(rows[ids])
+
+    @torch.inference_mode()
+    def scatter(self, pages: NDArray[np.uint32], from_: torch.Tensor) -> None:
+        """Writes whole pages, which the caller holds alone: `from_` is uint8, shape (pages, page_bytes), contiguous."""
+        rows, ids = self._rows(pages)
+        rows[ids] = from_.view(rows.dtype).view(-1, *rows.shape[1:])
+        self._engine.settle()
+
+    def _rows(self, pages: NDArray[np.uint32]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The pool with its pages outermost, in place, and indices into it."""
+        pool = self._engine.pool.tensor
+        by_page = pool.view(*pool.shape[:2], -1, self.page_tokens, *pool.shape[3:]).movedim(2, 0)
+        return by_page, torch.from_numpy(pages.astype(np.int64)).to(pool.device)

@@ -37,6 +37,8 @@ class Hello(_message.Message):
     TO_FIELD_NUMBER: _builtins.int
     TO_INCARNATION_FIELD_NUMBER: _builtins.int
     TERM_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
+    ARENA_FIELD_NUMBER: _builtins.int
     protocol: _builtins.int
     cluster: _builtins.str
     from_incarnation: _builtins.str
@@ -45,6 +47,10 @@ class Hello(_message.Message):
     to_incarnation: _builtins.str
     term: _builtins.int
     """of the scheduler that dials; 0 between workers"""
+    host: _builtins.str
+    """of the worker that dials: equal for processes that can share memory"""
+    arena: _builtins.str
+    """where workers of that host get the memory that its big frames lie in; empty: it lends none"""
     def __init__(
         self,
         *,
@@ -54,10 +60,12 @@ class Hello(_message.Message):
         to: _builtins.str = ...,
         to_incarnation: _builtins.str = ...,
         term: _builtins.int = ...,
+        host: _builtins.str = ...,
+        arena: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "from", b"from", "from_incarnation", b"from_incarnation", "protocol", b"protocol", "term", b"term", "to", b"to", "to_incarnation", b"to_incarnation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena", b"arena", "cluster", b"cluster", "from", b"from", "from_incarnation", b"from_incarnation", "host", b"host", "protocol", b"protocol", "term", b"term", "to", b"to", "to_incarnation", b"to_incarnation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -75,11 +83,14 @@ class Welcome(_message.Message):
     TERM_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     JOBS_FIELD_NUMBER: _builtins.int
+    BORROWS_FIELD_NUMBER: _builtins.int
     protocol: _builtins.int
     name: _builtins.str
     incarnation: _builtins.str
     term: _builtins.int
     """the highest that this side has seen"""
+    borrows: _builtins.bool
+    """to a worker: it has connected to Hello.arena, so that frames may be lent to it"""
     @_builtins.property
     def error(self) -> _error_pb2.Error: ...
     @_builtins.property
@@ -95,10 +106,11 @@ class Welcome(_message.Message):
         term: _builtins.int = ...,
         error: _error_pb2.Error | None = ...,
         jobs: _abc.Iterable[_builtins.int] | None = ...,
+        borrows: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "incarnation", b"incarnation", "jobs", b"jobs", "name", b"name", "protocol", b"protocol", "term", b"term"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["borrows", b"borrows", "error", b"error", "incarnation", b"incarnation", "jobs", b"jobs", "name", b"name", "protocol", b"protocol", "term", b"term"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -620,6 +632,108 @@ class FrameHeader(_message.Message):
 Global___FrameHeader: _TypeAlias = FrameHeader  # noqa: Y015
 
 @_typing.final
+class LentFrame(_message.Message):
+    """Producer to a consumer of its host, instead of a big frame: its payload stays where it lies, in the producer's arena. The
+    reader holds it under the lease until it says that it has released it, hangs up, or is silent for too long (rule 19).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HEADER_FIELD_NUMBER: _builtins.int
+    ARENA_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    LEASE_FIELD_NUMBER: _builtins.int
+    arena: _builtins.bytes
+    """which one: 16 bytes"""
+    offset: _builtins.int
+    """from the arena's first block on"""
+    bytes: _builtins.int
+    generation: _builtins.int
+    """of the block in which it begins"""
+    lease: _builtins.int
+    @_builtins.property
+    def header(self) -> Global___FrameHeader: ...
+    def __init__(
+        self,
+        *,
+        header: Global___FrameHeader | None = ...,
+        arena: _builtins.bytes = ...,
+        offset: _builtins.int = ...,
+        bytes: _builtins.int = ...,
+        generation: _builtins.int = ...,
+        lease: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["header", b"header"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena", b"arena", "bytes", b"bytes", "generation", b"generation", "header", b"header", "lease", b"lease", "offset", b"offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LentFrame: _TypeAlias = LentFrame  # noqa: Y015
+
+@_typing.final
+class ArenaGreeting(_message.Message):
+    """The first message of a reader over an arena's channel."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    FROM_FIELD_NUMBER: _builtins.int
+    FROM_INCARNATION_FIELD_NUMBER: _builtins.int
+    TO_FIELD_NUMBER: _builtins.int
+    TO_INCARNATION_FIELD_NUMBER: _builtins.int
+    cluster: _builtins.str
+    from_incarnation: _builtins.str
+    to: _builtins.str
+    """whom it means to reach"""
+    to_incarnation: _builtins.str
+    def __init__(
+        self,
+        *,
+        cluster: _builtins.str = ...,
+        from_incarnation: _builtins.str = ...,
+        to: _builtins.str = ...,
+        to_incarnation: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "from", b"from", "from_incarnation", b"from_incarnation", "to", b"to", "to_incarnation", b"to_incarnation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ArenaGreeting: _TypeAlias = ArenaGreeting  # noqa: Y015
+
+@_typing.final
+class ArenaWords(_message.Message):
+    """What a reader says over an arena's channel of what was lent to it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HELD_FIELD_NUMBER: _builtins.int
+    RELEASED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def held(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """leases that it goes on holding"""
+
+    @_builtins.property
+    def released(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        held: _abc.Iterable[_builtins.int] | None = ...,
+        released: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["held", b"held", "released", b"released"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ArenaWords: _TypeAlias = ArenaWords  # noqa: Y015
+
+@_typing.final
 class Events(_message.Message):
     """Worker to scheduler, a batch: what became of activations."""
 
@@ -909,10 +1023,13 @@ class Unwanted(_message.Message):
     EDGE_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
     TERM_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
     job: _builtins.int
     edge: _builtins.int
     term: _builtins.int
     """only from the scheduler"""
+    epoch: _builtins.int
+    """of the consumer, who may read on under a later one; 0: of none"""
     @_builtins.property
     def key(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
@@ -922,10 +1039,11 @@ class Unwanted(_message.Message):
         edge: _builtins.int = ...,
         key: _abc.Iterable[_builtins.int] | None = ...,
         term: _builtins.int = ...,
+        epoch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["edge", b"edge", "job", b"job", "key", b"key", "term", b"term"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["edge", b"edge", "epoch", b"epoch", "job", b"job", "key", b"key", "term", b"term"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -190,11 +190,14 @@ class Audio(_message.Message):
     ENCODING_FIELD_NUMBER: _builtins.int
     SAMPLE_RATE_FIELD_NUMBER: _builtins.int
     CHANNELS_FIELD_NUMBER: _builtins.int
+    PADDING_FIELD_NUMBER: _builtins.int
     data: _builtins.bytes
     encoding: Global___Audio.Encoding.ValueType
     sample_rate: _builtins.int
     """Hz"""
     channels: _builtins.int
+    padding: _builtins.bytes
+    """says nothing; stands before `data` where that is big, to align it as in Tensor"""
     def __init__(
         self,
         *,
@@ -202,10 +205,11 @@ class Audio(_message.Message):
         encoding: Global___Audio.Encoding.ValueType = ...,
         sample_rate: _builtins.int = ...,
         channels: _builtins.int = ...,
+        padding: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["channels", b"channels", "data", b"data", "encoding", b"encoding", "sample_rate", b"sample_rate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channels", b"channels", "data", b"data", "encoding", b"encoding", "padding", b"padding", "sample_rate", b"sample_rate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -244,9 +248,12 @@ class Tensor(_message.Message):
     DTYPE_FIELD_NUMBER: _builtins.int
     SHAPE_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
+    PADDING_FIELD_NUMBER: _builtins.int
     dtype: _builtins.str
     """NumPy's name, or "bfloat16" """
     data: _builtins.bytes
+    padding: _builtins.bytes
+    """says nothing; stands before big `data`, which then begins at a multiple of 64 bytes of the payload"""
     @_builtins.property
     def shape(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
@@ -255,10 +262,11 @@ class Tensor(_message.Message):
         dtype: _builtins.str = ...,
         shape: _abc.Iterable[_builtins.int] | None = ...,
         data: _builtins.bytes = ...,
+        padding: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "dtype", b"dtype", "shape", b"shape"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "dtype", b"dtype", "padding", b"padding", "shape", b"shape"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

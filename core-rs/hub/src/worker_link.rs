@@ -157,6 +157,7 @@ async fn reach(
         to: target.name.clone(),
         to_incarnation: target.incarnation.clone(),
         term: shared.config.term,
+        ..Default::default()
     };
     let greeting = link_frame(&hello.into(), 0);
     let greeted = guard.0.send(greeting);

@@ -41,6 +41,16 @@ pub enum NodeError {
         /// What is wrong, and what to do.
         problem: String,
     },
+    /// Something that the activation reads in place has been taken back: its lender did not hear of this worker in time.
+    #[error(
+        "what {node} reads in place may have changed under it: {cause}; its output does not count"
+    )]
+    Stale {
+        /// The node's name.
+        node: String,
+        /// What was found.
+        cause: String,
+    },
     /// A message of the caller does not parse.
     #[error("the {what} does not parse: {cause}")]
     Malformed {

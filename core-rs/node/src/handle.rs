@@ -138,11 +138,27 @@ impl ActivationHandle {
         frames: Vec<Bytes>,
     ) -> Result<usize, NodeError> {
         self.activation.check()?;
+        self.check_holds()?;
         for frame in &frames {
             self.check_length(port, frame)?;
         }
         self.shared.act_on(core, more, |core, now, out| {
             core.emit(&self.activation, port, frames, now, out)
+        })
+    }
+
+    /// One payload of these parts, in order. If it is big it is written to memory that other workers of the host read in
+    /// place, and begins at a multiple of 64 bytes: this is the only time that it is copied on its way to them.
+    pub fn payload(&self, parts: &[&[u8]]) -> Bytes {
+        self.shared.sharing.store.put(parts)
+    }
+
+    /// Rule 19: before output leaves.
+    fn check_holds(&self) -> Result<(), NodeError> {
+        let held = self.shared.sharing.check_holds();
+        held.map_err(|error| NodeError::Stale {
+            node: self.activation.node().to_owned(),
+            cause: error.to_string(),
         })
     }
 
@@ -193,6 +209,7 @@ impl ActivationHandle {
         features: BTreeMap<String, f64>,
     ) -> Result<(), NodeError> {
         self.activation.check()?;
+        self.check_holds()?;
         for (port, frame) in &last {
             self.check_length(port, frame)?;
         }

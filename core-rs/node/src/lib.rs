@@ -2,6 +2,7 @@
 //!
 //! - [`Node`] listens, dials and owns the one thread that does I/O.
 //! - `core` is the state machine: messages and what activations do come in, [`core::Outputs`] go out. No sockets.
+//! - `sharing` keeps big payloads in memory that workers of the host share, and lends them over links.
 //! - [`Ready`] is where engines pull [`ActivationHandle`]s from.
 //!
 //! A frame's way: `io::incoming` reads it, `core::Core::from_peer` finds its job, the job's resolver makes an
@@ -16,6 +17,7 @@ mod ids;
 mod io;
 mod node;
 mod ready;
+mod sharing;
 mod spill;
 mod wires;
 

@@ -16,6 +16,7 @@ use crate::error::NodeError;
 use crate::handle::Ready;
 use crate::io::{self, Identity, Shared};
 use crate::ready::ReadyQueue;
+use crate::sharing::Sharing;
 use crate::spill::Spill;
 
 /// Bounds and names.
@@ -31,6 +32,11 @@ pub struct NodeConfig {
     pub retention_job_bytes: usize,
     /// Where files for them are made, which have no names.
     pub retention_folder: PathBuf,
+    /// The most bytes of big payloads that lie in memory which other workers of the host read in place; taken as they come.
+    /// 0: they are copied to them.
+    pub arena_bytes: u64,
+    /// How long a reader may be silent before what it was lent is free again.
+    pub lease: Duration,
     /// A peer that is silent for longer is gone.
     pub heartbeat_limit: Duration,
     /// How long a link outlives its connection.
@@ -51,6 +57,8 @@ impl NodeConfig {
             retention_disk_bytes: 0,
             retention_job_bytes: usize::MAX,
             retention_folder: std::env::temp_dir(),
+            arena_bytes: 512 << 20,
+            lease: Duration::from_secs(60),
             heartbeat_limit: Duration::from_secs(10),
             reconnect: Duration::from_secs(2),
             tls: None,
@@ -106,7 +114,9 @@ impl Node {
             cluster: config.cluster.clone(),
             name: info.name.clone(),
             incarnation: info.incarnation.clone(),
+            host: info.host.clone(),
         };
+        let sharing = Sharing::new(&identity, config.arena_bytes, config.lease);
         let core = Core::new(
             &info.name,
             &info.incarnation,
@@ -118,7 +128,13 @@ impl Node {
             },
         );
         let (dial, dials) = unbounded_channel();
-        let shared = Arc::new(Shared::new(core, identity, config.endpoint(), dial));
+        let shared = Arc::new(Shared::new(
+            core,
+            identity,
+            config.endpoint(),
+            sharing,
+            dial,
+        ));
         let (thread, addresses) = io::start(Arc::clone(&shared), dials, listen)?;
         Ok(Self {
             shared,
@@ -164,7 +180,9 @@ impl Node {
 
     /// Counters and gauges, by name.
     pub fn stats(&self) -> Vec<(&'static str, u64)> {
-        self.shared.core.lock().stats()
+        let mut stats = self.shared.core.lock().stats();
+        stats.extend(self.shared.sharing.stats());
+        stats
     }
 
     /// Cancels what runs, sends what is queued, closes the links. Closing twice is harmless.

@@ -4,7 +4,7 @@ use omniflow_arena::{ArenaError as Arena, disk::DiskError as Disk};
 use omniflow_hub::HubError;
 use omniflow_link::LinkError;
 use omniflow_node::NodeError;
-use omniflow_pages::{PageError as Pages, PageId, TierError};
+use omniflow_pages::{ExtentError as Extent, PageError as Pages, PageId, TierError};
 use omniflow_prefix::{ChainError, IndexError};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
@@ -57,6 +57,9 @@ exceptions! {
     UnknownEntry(PageError): "The entry is in no tier any more.";
     UnknownMove(PageError): "The move was finished or aborted before.";
     EntryHasChildren(PageError): "Other entries come behind this one.";
+    ExtentError(PageError): "A request about extents that was refused; nothing has changed.";
+    OutOfExtents(ExtentError): "Every extent is somebody's.";
+    UnknownOwner(ExtentError): "The process is not in the pool, or not any more.";
 
     ArenaError(CoreError): "The root of errors about shared memory and pages on disk.";
     ArenaMismatch(ArenaError): "The arena is another one than was told or wanted.";
@@ -148,6 +151,25 @@ pub fn pages(error: Pages) -> PyErr {
         Pages::Foreign => ForeignRun::new_err(message),
         Pages::EmptyPool { .. } => InvalidArgument::new_err(message),
         _ => PageError::new_err(message),
+    }
+}
+
+/// Errors of `omniflow_pages::Extents`.
+pub fn extents(error: Extent) -> PyErr {
+    let message = error.to_string();
+    match error {
+        Extent::NoExtent { .. } => InvalidArgument::new_err(message),
+        Extent::OutOfExtents { extents, orphaned } => with_fields(
+            OutOfExtents::new_err(message),
+            &[("extents", extents as u64), ("orphaned", orphaned as u64)],
+        ),
+        Extent::UnknownOwner { owner } => {
+            with_fields(UnknownOwner::new_err(message), &[("owner", owner.0)])
+        }
+        Extent::UnknownLease { lease } => {
+            with_fields(UnknownLease::new_err(message), &[("lease", lease.0)])
+        }
+        _ => ExtentError::new_err(message),
     }
 }
 
@@ -279,6 +301,7 @@ pub fn node(error: NodeError) -> PyErr {
     match error {
         NodeError::Closed => Closed::new_err(message),
         NodeError::Cancelled { .. } => Cancelled::new_err(message),
+        NodeError::Stale { .. } => StalePage::new_err(message),
         NodeError::UnknownPort { .. } => UnknownPort::new_err(message),
         NodeError::BadOutput { .. } => BadOutput::new_err(message),
         NodeError::Malformed { .. } => WireError::new_err(message),

@@ -137,6 +137,8 @@ link_messages! {
     DeliveredWanted = 22,
     /// What a place holds of a resumable node.
     DeliveredReport = 23,
+    /// A frame whose payload stays where its producer has it.
+    LentFrame = 24,
 }
 
 impl LinkMessage {

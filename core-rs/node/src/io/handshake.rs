@@ -29,7 +29,8 @@ pub(crate) async fn first(
 
 impl Identity {
     /// The Hello to another worker.
-    pub(crate) fn hello(&self, to: &str, to_incarnation: &str) -> v1::Hello {
+    /// `arena`: where readers get the memory of what is lent.
+    pub(crate) fn hello(&self, to: &str, to_incarnation: &str, arena: &str) -> v1::Hello {
         v1::Hello {
             protocol: PROTOCOL,
             cluster: self.cluster.clone(),
@@ -38,6 +39,8 @@ impl Identity {
             to: to.to_owned(),
             to_incarnation: to_incarnation.to_owned(),
             term: 0,
+            host: self.host.clone(),
+            arena: arena.to_owned(),
         }
     }
 

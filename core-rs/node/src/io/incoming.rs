@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use omniflow_link::{LinkReader, LinkSender, Received};
-use omniflow_wire::{LinkMessage, v1};
+use omniflow_wire::{Frame, LinkMessage, v1};
 use tokio::time::timeout;
 
 use crate::io::handshake::{self, PATIENCE, old_term};
 use crate::io::shared::{Shared, packed};
+use crate::sharing::{self, BorrowError, Source};
 
 /// How the scheduler calls itself in a Hello.
 const SCHEDULER: &str = "scheduler";
 
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum From {
     Scheduler,
-    Peer,
+    /// With what it lends, if it does so to this worker.
+    Peer(Option<Arc<Source>>),
 }
 
 /// Serves one accepted link until it ends. While its connection is broken it waits, for as long as the link may.
@@ -38,9 +39,13 @@ pub(crate) async fn serve(shared: Arc<Shared>, link: LinkSender, mut reader: Lin
             Err(highest) => refuse(&shared, &link, old_term(hello.term, highest)).await,
         }
     } else {
-        let welcome = shared.welcome(shared.core.lock().term(), None);
+        let source = sharing::connect(&shared, &hello).await;
+        let welcome = v1::Welcome {
+            borrows: source.is_some(),
+            ..shared.welcome(shared.core.lock().term(), None)
+        };
         let _ = link.send(packed(&LinkMessage::from(welcome)));
-        read(&shared, From::Peer, &link, &mut reader, messages).await;
+        read(&shared, From::Peer(source), &link, &mut reader, messages).await;
     }
     link.close();
 }
@@ -62,8 +67,10 @@ async fn read(
     mut messages: Vec<Received>,
 ) {
     loop {
-        if handle(shared, from, link, &mut messages).is_err() {
-            return link.abort();
+        match handle(shared, &from, link, &mut messages) {
+            Ok(()) => {}
+            Err(Fault::Malformed) => return link.abort(),
+            Err(Fault::Lent(error)) => return refuse(shared, link, error.to_proto()).await,
         }
         match reader.read(&mut messages).await {
             Ok(true) => {}
@@ -76,12 +83,12 @@ async fn read(
 /// Everything that one read brought, under one lock.
 fn handle(
     shared: &Shared,
-    from: From,
+    from: &From,
     link: &LinkSender,
     messages: &mut Vec<Received>,
-) -> Result<(), ()> {
+) -> Result<(), Fault> {
     let mut for_core = Vec::with_capacity(messages.len());
-    let mut well_formed = true;
+    let mut outcome = Ok(());
     for received in messages.drain(..) {
         match LinkMessage::decode(received.kind, received.body) {
             Ok(LinkMessage::Ping(ping)) => {
@@ -89,9 +96,21 @@ fn handle(
                 let _ = link.send(packed(&LinkMessage::from(pong)));
             }
             Ok(LinkMessage::Pong(_)) => {}
-            Ok(message) => for_core.push(message),
+            Ok(LinkMessage::LentFrame(lent)) => match taken(shared, from, lent) {
+                Ok(frame) => for_core.push(LinkMessage::from(frame)),
+                Err(fault) => {
+                    outcome = Err(fault);
+                    break;
+                }
+            },
+            Ok(message) => {
+                if let LinkMessage::Frame(frame) = &message {
+                    shared.sharing.note_inline(&frame.payload);
+                }
+                for_core.push(message);
+            }
             Err(_) => {
-                well_formed = false;
+                outcome = Err(Fault::Malformed);
                 break;
             }
         }
@@ -101,11 +120,28 @@ fn handle(
             for message in for_core {
                 let handled = match from {
                     From::Scheduler => core.from_scheduler(message, now, out),
-                    From::Peer => core.from_peer(message, now, out),
+                    From::Peer(_) => core.from_peer(message, now, out),
                 };
-                well_formed &= handled.is_ok();
+                if handled.is_err() && outcome.is_ok() {
+                    outcome = Err(Fault::Malformed);
+                }
             }
         });
     }
-    if well_formed { Ok(()) } else { Err(()) }
+    outcome
+}
+
+/// Why a link cannot go on.
+enum Fault {
+    Malformed,
+    Lent(BorrowError),
+}
+
+/// The frame that a worker of this host lends.
+fn taken(shared: &Shared, from: &From, lent: v1::LentFrame) -> Result<Frame, Fault> {
+    let From::Peer(source) = from else {
+        return Err(Fault::Malformed);
+    };
+    let frame = shared.sharing.incoming(source.as_ref(), lent);
+    frame.map_err(Fault::Lent)
 }

@@ -18,6 +18,8 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::error::NodeError;
 use crate::ids::PeerIx;
+use crate::sharing;
+pub(crate) use handshake::PATIENCE;
 pub(crate) use shared::{Identity, Shared};
 
 const HOUSEKEEPING: Duration = Duration::from_secs(5);
@@ -67,6 +69,7 @@ async fn serve(shared: Arc<Shared>, dials: UnboundedReceiver<PeerIx>, listeners:
     let accepting: Vec<_> = listeners.into_iter().map(accept).collect();
     tokio::spawn(dial(Arc::clone(&shared), dials));
     tokio::spawn(departures::run(Arc::clone(&shared)));
+    tokio::spawn(sharing::listen(Arc::clone(&shared)));
     tokio::spawn(keep_house(Arc::clone(&shared)));
     shared.stopped().await;
     // Who has lost a link to this worker would dial again: it is not to get another one.
@@ -108,5 +111,6 @@ async fn keep_house(shared: Arc<Shared>) {
     loop {
         ticks.tick().await;
         shared.act(|core, now, out| core.housekeeping(now, out));
+        shared.sharing.housekeeping();
     }
 }

@@ -10,6 +10,7 @@ use tokio::time::sleep;
 use crate::ids::PeerIx;
 use crate::io::handshake::{self, PATIENCE};
 use crate::io::shared::{Shared, packed};
+use crate::sharing::ReaderId;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -21,9 +22,13 @@ pub(crate) async fn keep(shared: Arc<Shared>, peer: PeerIx) {
     let mut trouble = Trouble::default();
     loop {
         match connect(&shared, peer).await {
-            Ok((link, mut reader)) => {
-                shared.peer_up(peer, &link);
-                attend(&mut reader).await;
+            Ok(Connected {
+                link,
+                mut ear,
+                reader,
+            }) => {
+                shared.peer_up(peer, &link, reader);
+                attend(&mut ear).await;
                 link.abort();
                 // It begins only now: a peer that has just died is the scheduler's to notice first.
                 trouble = Trouble::default();
@@ -73,14 +78,36 @@ impl Trouble {
     }
 }
 
-async fn connect(shared: &Shared, peer: PeerIx) -> Result<(LinkSender, LinkReader), String> {
+/// A link that the peer has welcomed.
+struct Connected {
+    link: LinkSender,
+    ear: LinkReader,
+    reader: Option<ReaderId>,
+}
+
+async fn connect(shared: &Shared, peer: PeerIx) -> Result<Connected, String> {
     let (name, incarnation, addresses) = shared.core.lock().peer(peer);
     let dialled = shared.endpoint.dial(&addresses, PATIENCE).await;
-    let (link, mut reader) = dialled.map_err(|error| format!("worker {name}: {error}"))?;
-    let hello = LinkMessage::from(shared.identity.hello(&name, &incarnation));
+    let (link, mut ear) = dialled.map_err(|error| format!("worker {name}: {error}"))?;
+    let arena = shared.sharing.address();
+    let hello = LinkMessage::from(shared.identity.hello(&name, &incarnation, arena));
     let _ = link.send(packed(&hello));
-    let refused = match handshake::first(&mut reader, &mut Vec::new()).await {
-        Ok(LinkMessage::Welcome(v1::Welcome { error: None, .. })) => return Ok((link, reader)),
+    let refused = match handshake::first(&mut ear, &mut Vec::new()).await {
+        Ok(LinkMessage::Welcome(v1::Welcome {
+            error: None,
+            borrows,
+            ..
+        })) => {
+            let reader = match borrows {
+                // It has connected, which is seen in a moment.
+                true => {
+                    let lender = &shared.sharing.lender;
+                    lender.reader(&name, &incarnation, PATIENCE).await
+                }
+                false => None,
+            };
+            return Ok(Connected { link, ear, reader });
+        }
         Ok(LinkMessage::Welcome(welcome)) => welcome.error.unwrap_or_default().message,
         Ok(other) => format!("it answered a Hello with {}", other.name()),
         Err(problem) => problem,

@@ -13,6 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::core::{Core, Flush, Outputs, Target};
 use crate::ids::PeerIx;
 use crate::io::departures::Departures;
+use crate::sharing::{ReaderId, Sharing};
 
 /// Who this worker is.
 #[derive(Debug, Clone)]
@@ -20,6 +21,15 @@ pub(crate) struct Identity {
     pub(crate) cluster: String,
     pub(crate) name: String,
     pub(crate) incarnation: String,
+    pub(crate) host: String,
+}
+
+/// A link to a peer.
+#[derive(Debug)]
+struct Way {
+    link: LinkSender,
+    /// What it has connected to read what is lent.
+    reader: Option<ReaderId>,
 }
 
 /// The links that messages can go out on.
@@ -27,7 +37,7 @@ pub(crate) struct Identity {
 struct Outlets {
     /// With a number that tells one link of a scheduler from the next.
     scheduler: Option<(u64, LinkSender)>,
-    peers: FxHashMap<PeerIx, LinkSender>,
+    peers: FxHashMap<PeerIx, Way>,
     scheduler_links: u64,
     /// Those with messages that nobody has told their writers of.
     waiting: Vec<Target>,
@@ -37,7 +47,14 @@ impl Outlets {
     fn link(&self, target: Target) -> Option<&LinkSender> {
         match target {
             Target::Scheduler => self.scheduler.as_ref().map(|(_, link)| link),
-            Target::Peer(peer) => self.peers.get(&peer),
+            Target::Peer(peer) => self.peers.get(&peer).map(|way| &way.link),
+        }
+    }
+
+    fn reader(&self, target: Target) -> Option<ReaderId> {
+        match target {
+            Target::Scheduler => None,
+            Target::Peer(peer) => self.peers.get(&peer)?.reader,
         }
     }
 }
@@ -47,6 +64,7 @@ pub(crate) struct Shared {
     pub(crate) core: Mutex<Core>,
     pub(crate) identity: Identity,
     pub(crate) endpoint: Endpoint,
+    pub(crate) sharing: Sharing,
     outlets: Mutex<Outlets>,
     dial: UnboundedSender<PeerIx>,
     pub(crate) departures: Departures,
@@ -59,12 +77,14 @@ impl Shared {
         core: Core,
         identity: Identity,
         endpoint: Endpoint,
+        sharing: Sharing,
         dial: UnboundedSender<PeerIx>,
     ) -> Self {
         Self {
             core: Mutex::new(core),
             identity,
             endpoint,
+            sharing,
             outlets: Mutex::default(),
             dial,
             departures: Departures::default(),
@@ -136,7 +156,12 @@ impl Shared {
         let Some(link) = outlets.link(target) else {
             return;
         };
-        let queued = link.queue_all(batch.iter().map(|(_, message)| packed(message)));
+        let reader = outlets.reader(target);
+        let queued = link.queue_all(
+            batch
+                .iter()
+                .map(|(_, message)| self.packed(message, reader)),
+        );
         if let Err(LinkError::QueueFull { .. }) = queued {
             // The peer doesn't read. Its reader task notices the end, dials again and resends.
             link.abort();
@@ -144,6 +169,15 @@ impl Shared {
         if !outlets.waiting.contains(&target) {
             outlets.waiting.push(target);
         }
+    }
+
+    /// A message for a reader of what is lent: without a payload that it can have in place.
+    fn packed(&self, message: &LinkMessage, reader: Option<ReaderId>) -> Message {
+        let lent = match message {
+            LinkMessage::Frame(frame) => self.sharing.outgoing(frame, reader),
+            _ => None,
+        };
+        packed(lent.as_ref().unwrap_or(message))
     }
 
     /// What is queued on links leaves.
@@ -200,9 +234,11 @@ impl Shared {
         }
     }
 
-    pub(crate) fn peer_up(&self, peer: PeerIx, link: &LinkSender) {
+    /// `reader`: its connection to what is lent here, if it has one.
+    pub(crate) fn peer_up(&self, peer: PeerIx, link: &LinkSender, reader: Option<ReaderId>) {
+        let link = link.clone();
         self.act(|core, now, out| {
-            self.outlets.lock().peers.insert(peer, link.clone());
+            self.outlets.lock().peers.insert(peer, Way { link, reader });
             core.peer_connected(peer, now, out);
         });
     }
@@ -224,7 +260,8 @@ impl Shared {
     pub(crate) fn all_links(&self) -> Vec<LinkSender> {
         let outlets = self.outlets.lock();
         let scheduler = outlets.scheduler.iter().map(|(_, link)| link);
-        scheduler.chain(outlets.peers.values()).cloned().collect()
+        let peers = outlets.peers.values().map(|way| &way.link);
+        scheduler.chain(peers).cloned().collect()
     }
 
     pub(crate) fn welcome(&self, term: u64, error: Option<v1::Error>) -> v1::Welcome {
@@ -235,6 +272,7 @@ impl Shared {
             term,
             error,
             jobs: Vec::new(),
+            ..Default::default()
         }
     }
 
@@ -268,6 +306,7 @@ impl Shared {
 pub(crate) fn packed(message: &LinkMessage) -> Message {
     let stream = match message {
         LinkMessage::Frame(frame) => frame_stream(&frame.header),
+        LinkMessage::LentFrame(lent) => lent.header.as_ref().map_or(0, frame_stream),
         _ => 0,
     };
     let (kind, head, body) = message.encode();

@@ -125,6 +125,9 @@ class Activation(Protocol):
     def finish(self) -> None:
         """Ends what is open and reports `features`. Raises `BadOutput` when a required output got nothing."""
 
+    def finish_with(self, value: Any, port: str | None = None) -> None:
+        """`finish`, with a last frame on `port` (the only output when None), which is taken whatever room there is."""
+
     def fail(self, error: BaseException) -> None:
         """Ends it in the typed error that `failure_of` makes of `error`."""
 

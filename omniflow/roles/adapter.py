@@ -178,6 +178,9 @@ class TypedActivation:
         except core.CoreError as error:
             raise _translated(error) from error
 
+    def finish_with(self, value: Any, port: str | None = None) -> None:
+        self.finish([(self._output(port), value)])
+
     def fail(self, error: BaseException) -> None:
         names = {port.name for port in self.spec.inputs} | {each.name for each in self.spec.parameters}
         self._core.fail(failure_of(error, names).to_proto().SerializeToString())

@@ -24,7 +24,7 @@ def service(models: Callable[[str], Path], cache: Path) -> Service:
 
 def computed(service: Service) -> PageKeys:
     """The prompt's pages are in the index; their keys."""
-    run = service.pages.room(3)
+    run = service.pages.allocator.allocate(3)
     service.engine.compute([Chunk(np.asarray(PROMPT[:24]), 0, page_ids(run), wants_logits=False)])
     chain = service.pages.new_chain("")
     chain.extend(np.asarray(PROMPT, np.int64))
@@ -66,13 +66,13 @@ def test_pages_written_elsewhere_give_the_scores_of_those_they_were_read_from(se
     assert leased is not None
     rows = torch.empty(3, service.pages.page_bytes, dtype=torch.uint8)
     service.pages.gather(leased.pages, rows)
-    target = service.pages.room(4)
+    target = service.pages.allocator.allocate(4)
     service.pages.scatter(page_ids(target)[:3], rows)
     again = torch.empty_like(rows)
     service.pages.gather(page_ids(target)[:3], again)
     assert torch.equal(rows, again)
     rest = np.asarray(PROMPT[24:])
-    own = service.pages.room(1)
+    own = service.pages.allocator.allocate(1)
     first, second = (
         service.engine.compute([Chunk(rest, 24, pages, wants_logits=True)])
         for pages in (np.concatenate((leased.pages, page_ids(own))), page_ids(target))

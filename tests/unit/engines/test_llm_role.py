@@ -63,6 +63,9 @@ class Asked:
     def finish(self) -> None:
         self.over.set()
 
+    def finish_with(self, value: Any, port: str | None = None) -> None:
+        raise AssertionError("the answer is a stream")
+
     def fail(self, error: BaseException) -> None:
         self.error = error
         self.over.set()
@@ -132,6 +135,9 @@ def test_an_answer_comes_in_pieces_with_what_it_took(serving: Queue) -> None:
     assert asked.features == {
         "prompt_tokens": 8.0,
         "reused_tokens": 0.0,
+        "mapped_tokens": 0.0,
+        "pulled_tokens": 0.0,
+        "computed_tokens": 8.0,
         "generated_tokens": 12.0,
         "resumed_tokens": 0.0,
     }

@@ -74,5 +74,5 @@ def test_a_role_without_a_model_registers_neither() -> None:
 
 
 def test_the_llm_role_is_one_that_holds_a_model() -> None:
-    assert {"model", "layout"} <= vars(Llm).keys()
+    assert {"model", "layout"} <= set(dir(Llm))
     assert not isinstance(Plain(), HoldsModel)

@@ -12,7 +12,8 @@ import numpy as np
 from omniflow.errors import Cancelled, InternalError
 from omniflow_core import CoreError
 from omniflow_workers.engines.base import Chunk, Draw, Engine, Logits
-from omniflow_workers.engines.planner import Planner, Work
+from omniflow_workers.engines.costs import PrefillRate
+from omniflow_workers.engines.planner import Planner, Work, return_borrowed
 from omniflow_workers.engines.sequence import Phase, Sequence, page_ids
 from omniflow_workers.engines.text import IncrementalText
 
@@ -96,6 +97,8 @@ class EngineLoop(Generic[Logits]):
         self._requests: dict[Sequence, Request] = {}
         self._ends = engine.facts.end_tokens
         self.rate = PrefillRate()
+        self.stalled = False
+        """Whether the last step could compute nothing of what there is: others hold the pages."""
 
     @property
     def capacity(self) -> int:
@@ -110,26 +113,30 @@ class EngineLoop(Generic[Logits]):
     @property
     def computing(self) -> bool:
         """Whether `step` has anything to compute; otherwise it only offers text again."""
-        return not self._planner.idle
+        return not self._planner.idle and not self.stalled
 
     def add(self, request: Request) -> None:
         """Raises `InternalError` when `request.said` is not what this model says."""
-        self._say_again(request)
-        if not request.reason:
-            self._planner.add(request.sequence)
+        try:
+            self._say_again(request)
+            if not request.reason:
+                self._planner.add(request.sequence)
+        except Exception:
+            return_borrowed(request.sequence)
+            raise
+        if request.reason:
+            return_borrowed(request.sequence)
         self._requests[request.sequence] = request
 
-    def step(self) -> bool:
-        """One round. Failures of one request end that request; a failure of the engine ends those of its batch.
-
-        Whether anything was computed: with pages that others hold, it may have to wait."""
+    def step(self) -> None:
+        """One round. Failures of one request end that request; a failure of the engine ends those of its batch."""
         self._drop_cancelled()
         work = self._planner.plan()
+        self.stalled = not work and not self._planner.idle
         if work:
             self._compute(work)
         for request in list(self._requests.values()):
             self._hand_out(request)
-        return bool(work)
 
     def rest(self) -> None:
         """There is nothing to do for now."""
@@ -231,25 +238,6 @@ class EngineLoop(Generic[Logits]):
         if request.sequence.phase is not Phase.ENDED:
             self._planner.end(request.sequence, remember=remember)
         request.listener.failed(error)
-
-
-class PrefillRate:
-    """How long a token of a prompt takes to compute, as measured in the latest steps that had many."""
-
-    _LEAST = 16
-    """Tokens of a step that tell: with fewer, reading the weights is most of it."""
-    _NEWEST = 0.3
-
-    def __init__(self) -> None:
-        self.seconds_a_token: float | None = None
-        """None as long as nothing was measured."""
-
-    def computed(self, tokens: int, seconds: float) -> None:
-        """A step of so many tokens took so long."""
-        if tokens < self._LEAST:
-            return
-        now, before = seconds / tokens, self.seconds_a_token
-        self.seconds_a_token = now if before is None else before + self._NEWEST * (now - before)
 
 
 def _holds(sequence: Sequence) -> bool:

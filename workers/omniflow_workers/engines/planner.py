@@ -140,7 +140,7 @@ class Planner:
         """Gives its pages back. With `remember` the full ones stay in the index, for whoever begins with them."""
         if sequence.phase is Phase.WAITING:
             self.waiting.remove(sequence)
-            _return_borrowed(sequence)
+            return_borrowed(sequence)
         elif sequence.phase is not Phase.ENDED:
             self.running.remove(sequence)
             self._give_back(sequence, remember=remember)
@@ -211,7 +211,7 @@ class Planner:
             return 0
         pages = sequence.borrowed.pages[:most]
         if len(pages) <= known:
-            _return_borrowed(sequence)
+            return_borrowed(sequence)
             return 0
         sequence.first = pages
         return len(pages)
@@ -300,7 +300,7 @@ class Planner:
         sequence.run = sequence.source = sequence.chain = None
         sequence.first = sequence.pages = no_pages()
         sequence.computed = 0
-        _return_borrowed(sequence)
+        return_borrowed(sequence)
 
     def _remember(self, sequence: Sequence) -> None:
         """Puts the full pages that are completely computed into the index."""
@@ -320,8 +320,8 @@ def _list_pages(sequence: Sequence) -> None:
     sequence.pages = np.concatenate((sequence.first, own)) if len(sequence.first) else own
 
 
-def _return_borrowed(sequence: Sequence) -> None:
-    """Lets go of what was got for it from elsewhere."""
+def return_borrowed(sequence: Sequence) -> None:
+    """Lets go of what was got for it from elsewhere: it is not computed, or computed without that."""
     for held in (sequence.borrowed, sequence.kept):
         if held is not None:
             held.release()

@@ -27,6 +27,12 @@ class Asked:
     question: str
     context: str
     system: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What an answer shall be like, checked."""
+
     max_tokens: int
     sampling: SamplingParams
     stop: tuple[str, ...]
@@ -69,10 +75,15 @@ def messages(asked: Asked) -> list[dict[str, str]]:
 
 
 def asked_by(activation: Activation) -> Asked:
-    """What an activation asks. Raises `InvalidInput` naming the input or parameter that is wrong."""
+    """What an activation asks. Raises `InvalidInput` naming the input that is wrong."""
     question = activation.value("question")
     if not question.strip():
         raise InvalidInput("question", "the question is empty", cure="ask something")
+    return Asked(question, activation.value("context") or "", activation.parameters["system"])
+
+
+def wanted_by(activation: Activation) -> Wanted:
+    """How an activation wants its answer. Raises `InvalidInput` naming the parameter that is wrong."""
     given = activation.parameters
     _check("max_tokens", given["max_tokens"], given["max_tokens"] >= 1, "at least 1")
     least, most = given["min_tokens"], given["max_tokens"]
@@ -81,10 +92,7 @@ def asked_by(activation: Activation) -> Asked:
     _check("temperature", temperature, math.isfinite(temperature) and temperature >= 0, "0 or more")
     _check("top_p", given["top_p"], 0 < given["top_p"] <= 1, "above 0 and at most 1")
     _check("top_k", given["top_k"], given["top_k"] >= 0, "0 (no limit) or more")
-    return Asked(
-        question=question,
-        context=activation.value("context") or "",
-        system=given["system"],
+    return Wanted(
         max_tokens=given["max_tokens"],
         sampling=SamplingParams(
             temperature, given["top_p"], given["top_k"], given["seed"] or activation.seed, min_tokens=least

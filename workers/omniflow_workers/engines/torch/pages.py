@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from omniflow.v1.data_pb2 import MemoryAccount
 from omniflow_core import KeyChain, PageAllocator, PageKeys, PageRun, PrefixIndex
+from omniflow_workers.engines.hand_overs import HandOvers
 from omniflow_workers.engines.sequence import page_ids
 from omniflow_workers.engines.torch.engine import TorchEngine
+from omniflow_workers.transfer import Acquired
 
-
-@dataclass(frozen=True, slots=True)
-class LeasedPages:
-    """Pages that the holder of `lease` may read: ids and generations, shape (pages,) each."""
-
-    pages: NDArray[np.uint32]
-    generations: NDArray[np.uint64]
-    lease: int
+_COUNTED = ("total", "own", "free", "held", "pinned", "leased", "references", "leases")
 
 
 class EnginePages:
     """What an engine's index knows is complete and never written again, so that others may read it meanwhile."""
 
-    def __init__(self, engine: TorchEngine, pool_id: bytes | None = None) -> None:
-        """`pool_id`: the arena in which the pages lie, where other processes can map it."""
+    def __init__(self, engine: TorchEngine) -> None:
         self._engine = engine
         self.allocator = PageAllocator(engine.pool.pages)
         self.index = PrefixIndex(self.allocator)
@@ -34,7 +27,10 @@ class EnginePages:
         self.layout = engine.layout.describe()
         self.page_tokens = engine.layout.page_tokens
         self.page_bytes = engine.layout.page_bytes
-        self.pool = pool_id
+        self.device = str(engine.pool.tensor.device)
+        self.pool: bytes | None = None
+        self.pool_owner = 0
+        self.hand_overs = HandOvers()
 
     def new_chain(self, tenant: str) -> KeyChain:
         """An empty chain of the keys of these pages."""
@@ -54,12 +50,12 @@ class EnginePages:
         """The pages of `run` hold what these keys name: they are found from now on."""
         self.index.insert(keys, run)
 
-    def room(self, pages: int) -> PageRun:
-        """Pages to be written to. Raises `OutOfPages`."""
+    def extend(self, run: PageRun, pages: int) -> None:
+        """Adds pages to a run, to be written to. Raises `OutOfPages`."""
         self.index.make_room(pages)
-        return self.allocator.allocate(pages)
+        run.extend(pages)
 
-    def acquire(self, keys: PageKeys, holder: int, until_ms: int) -> LeasedPages | None:
+    def acquire(self, keys: PageKeys, holder: int, until_ms: int) -> Acquired | None:
         """Leases the longest known prefix of `keys` to `holder`; None when not even its first page is here."""
         with self.index.match(keys) as match:
             if match.pages == 0:
@@ -68,7 +64,8 @@ class EnginePages:
         self._engine.settle()
         with run:
             lease = run.lease(holder, until_ms)
-            return LeasedPages(page_ids(run), np.frombuffer(run.generations, np.uint64), lease)
+            self.hand_overs.taken(keys[: len(run)])
+            return Acquired(page_ids(run), np.frombuffer(run.generations, np.uint64), lease)
 
     def renew(self, lease: int, now_ms: int, until_ms: int) -> None:
         """Raises `UnknownLease` when it has ended."""
@@ -79,6 +76,18 @@ class EnginePages:
         self.allocator.end_lease(lease)
 
     @torch.inference_mode()
+    def account(self, into: MemoryAccount) -> None:
+        """Adds these pages to what a worker says of its memory."""
+        counted = self.allocator.counters()
+        into.pools.add(
+            model=self.model,
+            layout=self.layout,
+            arena=self.pool or b"",
+            page_bytes=self.page_bytes,
+            indexed=len(self.index),
+            **{name: counted[name] for name in _COUNTED},
+        )
+
     def gather(self, pages: NDArray[np.uint32], into: torch.Tensor) -> None:
         """Copies whole pages out: `into` is uint8, shape (pages, page_bytes), contiguous."""
         rows, ids = self._rows(pages)

@@ -1,0 +1,128 @@
+"""Pages of prompts that other workers have: looked for beside the engine's thread, taken when that is cheaper."""
+
+from __future__ import annotations
+
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from omniflow_core import PageKeys
+from omniflow_workers.engines.costs import FetchCosts, PrefillRate
+from omniflow_workers.engines.loop import Request
+from omniflow_workers.engines.sequence import Sequence, page_ids
+from omniflow_workers.transfer import Borrowed, Peers
+
+if TYPE_CHECKING:
+    from omniflow_workers.engines.torch.pages import EnginePages
+
+log = logging.getLogger(__name__)
+
+Reuse = Literal["auto", "always", "never"]
+"""When pages of other workers are taken: when they cost less than computing, whenever there are any, or never."""
+_AT_ONCE = 4
+
+
+class Fetching:
+    """Of one engine. `begin` and `found` belong to the thread that steps it."""
+
+    def __init__(self, pages: EnginePages, peers: Peers, rate: PrefillRate, reuse: Reuse) -> None:
+        self._pages = pages
+        self._peers = peers
+        self._rate = rate
+        self._reuse = reuse
+        self._costs = FetchCosts()
+        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="fetch-pages")
+        self._over: SimpleQueue[Request] = SimpleQueue()
+        self.waiting = 0
+        """Requests that `found` has yet to give back."""
+
+    def begin(self, request: Request, worker: str = "") -> bool:
+        """Has the pages of the prompt looked for, if that may pay: at `worker`, which says it has them, or anywhere.
+
+        False: not worth it, go on with the request. True: `found` gives it back.
+        """
+        if self._reuse == "never":
+            return False
+        keys = self._keys(request.sequence)
+        missing = len(keys) - self._pages.known(keys, len(keys))
+        if missing == 0 or not (worker or self._may_pay(missing)):
+            return False
+        self.waiting += 1
+        self._threads.submit(self._look, request, keys, worker)
+        return True
+
+    def found(self, patience: float) -> list[Request]:
+        """Requests that were looked for, with what was found: the first after up to `patience` seconds."""
+        found: list[Request] = []
+        try:
+            while self.waiting:
+                found.append(self._over.get(timeout=patience) if patience and not found else self._over.get_nowait())
+                self.waiting -= 1
+        except Empty:
+            pass
+        return found
+
+    def close(self) -> None:
+        """Waits for what is still being asked."""
+        self._threads.shutdown()
+
+    def _keys(self, sequence: Sequence) -> PageKeys:
+        """Of the full pages before the prompt's last token."""
+        chain = self._pages.new_chain(sequence.tenant)
+        chain.extend(np.asarray(sequence.tokens[:-1], np.int64))
+        return chain.keys
+
+    def _may_pay(self, missing: int) -> bool:
+        if not self._peers.workers(self._pages.model, self._pages.layout):
+            return False
+        tokens = missing * self._pages.page_tokens
+        return self._reuse == "always" or self._costs.worth_asking(tokens, self._rate)
+
+    def _look(self, request: Request, keys: PageKeys, worker: str) -> None:
+        try:
+            self._fetch(request.sequence, keys, worker)
+        except Exception as error:  # whatever it is, the pages can be computed
+            log.warning("%s: computes what others may have: %s", request.sequence.name, error)
+        finally:
+            self._over.put(request)
+
+    def _fetch(self, sequence: Sequence, keys: PageKeys, worker: str) -> None:
+        model, layout = self._pages.model, self._pages.layout
+        if worker:
+            borrowed = self._peers.acquire(worker, model, layout, keys)
+        else:
+            started = time.perf_counter()
+            borrowed = self._peers.best(model, layout, keys)
+            self._costs.asked(time.perf_counter() - started)
+        if borrowed is None:
+            return
+        known = self._pages.known(keys, len(keys))
+        if borrowed.in_place and len(borrowed.pages) > known:
+            sequence.borrowed = borrowed  # which lets go of it
+            return
+        with borrowed:
+            missing = len(borrowed.pages) - known
+            if missing > 0 and self._cheaper(borrowed, missing):
+                self._pull(sequence, keys[: len(borrowed.pages)], borrowed)
+
+    def _cheaper(self, borrowed: Borrowed, missing: int) -> bool:
+        size, tokens = missing * self._pages.page_bytes, missing * self._pages.page_tokens
+        return self._reuse == "always" or self._costs.worth_fetching(borrowed.worker, size, tokens, self._rate)
+
+    def _pull(self, sequence: Sequence, keys: PageKeys, borrowed: Borrowed) -> None:
+        """Into pages of the engine's own, where the index finds them."""
+        run = self._pages.keep(keys, len(keys))
+        known = len(run)
+        try:
+            self._pages.extend(run, len(keys) - known)
+            report = borrowed.pull(self._pages, page_ids(run)[known:], first=known)
+            self._pages.take_in(keys, run)
+        except BaseException:
+            run.release()
+            raise
+        self._costs.fetched(borrowed.worker, report.bytes, report.seconds)
+        sequence.kept, sequence.pulled = run, report.pages * self._pages.page_tokens

@@ -283,6 +283,9 @@ impl Job {
     ) -> Option<bool> {
         self.alter(node, bind, |slot| {
             let ends = state >= NodeState::Done;
+            // One that was closed has never had its inputs, and all of its outputs say so.
+            let ran = (NodeState::Queued..NodeState::Done).contains(&slot.state);
+            slot.cut = ran && state == NodeState::Stopped || slot.cut && ends;
             if planned.in_loop {
                 // Between two rounds it waits, as before the first.
                 let next = if ends { NodeState::Bound } else { state };

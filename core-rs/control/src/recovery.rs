@@ -274,6 +274,7 @@ impl Job {
             let held = slot.stand == Stand::Held;
             slot.stand = stand;
             slot.state = NodeState::Bound;
+            slot.cut = false;
             (held.then_some(slot.worker), slot.entry())
         });
         let (held, entry) = taken?;

@@ -1,7 +1,8 @@
 //! Which binds run again when a worker has died (rules 11 and 12).
 //!
 //! Lost are the dead worker's binds that are not over, and those that are, but whose frames somebody still needs: a worker
-//! retains what it sent, and the dead one's retention is gone. That goes on upstream, to the job's inputs, which the
+//! retains what it sent, and the dead one's retention is gone. So are those that were stopped because a reader that runs again
+//! wanted no more of them: it may want more now, which nobody has kept. That goes on upstream, to the job's inputs, which the
 //! scheduler keeps. Consumers that live keep what was delivered to them, for a new attempt sends the same, unless it comes
 //! from a node that is not deterministic, or reads what is new: then all that may have read it runs again too, or, when some
 //! of that is with the client, the job cannot go on. A resumable node is different: it goes on from what its living readers
@@ -103,14 +104,19 @@ impl Search<'_> {
                 Stand::Held if dead && !self.is_over(node, key) => {
                     self.again.insert((node, key.clone()));
                 }
-                Stand::Over if dead && !self.is_over(node, key) => ended.push((node, key)),
+                Stand::Over if (dead || slot.cut) && !self.is_over(node, key) => {
+                    ended.push((node, key, dead));
+                }
                 _ => {}
             }
         }
         loop {
             let before = self.again.len();
-            ended.retain(|(node, key)| {
-                let needed = self.is_needed(*node, key);
+            ended.retain(|(node, key, dead)| {
+                let needed = match dead {
+                    true => self.is_needed(*node, key),
+                    false => self.is_read_again(*node, key),
+                };
                 if needed {
                     self.again.insert((*node, (*key).clone()));
                 }
@@ -154,6 +160,15 @@ impl Search<'_> {
         let planned = &self.plan.nodes[node];
         let open = |port: &u32| self.job.open_results.get(*port as usize) == Some(&true);
         planned.results.iter().any(open) || planned.readers.iter().any(|link| self.lacks(link, key))
+    }
+
+    /// Whether some reader of the bind runs again.
+    fn is_read_again(&self, node: usize, key: &Key) -> bool {
+        self.plan.nodes[node].readers.iter().any(|link| {
+            let prefix = key.prefix(link.common);
+            let mut readers = self.job.slots.under(link.node as usize, &prefix);
+            readers.any(|(at, _)| self.again.contains(&(link.node as usize, at.clone())))
+        })
     }
 
     /// Whether a reader of what the bind sent may lack some of it.

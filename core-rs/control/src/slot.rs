@@ -35,6 +35,8 @@ pub(crate) struct Slot {
     pub(crate) sent: bool,
     /// One that is lost had, made of what it had read, which others may not have.
     pub(crate) lost_sent: bool,
+    /// It was stopped while it ran, for nobody wanted more of it: what was kept of it has no end.
+    pub(crate) cut: bool,
     /// How often it went elsewhere before it had started: those epochs were no attempts.
     pub(crate) moves: u8,
 }
@@ -49,6 +51,7 @@ impl Slot {
             state: NodeState::Bound,
             sent: false,
             lost_sent: false,
+            cut: false,
             moves: 0,
         }
     }

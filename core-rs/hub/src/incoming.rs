@@ -1,7 +1,7 @@
 //! What workers say.
 
 use omniflow_control::{Event, JobId, Micros, NodeUpdate};
-use omniflow_flow::{EdgeId, Key, NodeId, ScopeId};
+use omniflow_flow::{EdgeId, Key, NodeId, Reader, ScopeId};
 use omniflow_placement::WorkerId;
 use omniflow_wire::{LinkMessage, v1};
 
@@ -150,6 +150,7 @@ impl State {
     fn unwanted(&mut self, message: &v1::Unwanted, now: Micros) {
         let id = JobId(message.job);
         let Some(JobData {
+            graph,
             running: Some(running),
             ..
         }) = self.jobs.get_mut(&id)
@@ -157,6 +158,13 @@ impl State {
             return;
         };
         let (edge, key) = (EdgeId(message.edge), Key::new(&message.key));
+        if let Some(Reader::One(node, at)) = graph.reader(edge, &key)
+            && let Some(place) = running.outgoing.place(node, &at)
+            && (1..place.epoch).contains(&message.epoch)
+        {
+            // Of an attempt that is lost: the next one may read on.
+            return;
+        }
         let mut effects = Vec::new();
         // Losing it costs only work in vain: an edge that does not exist, too.
         let _ = running.resolver.unwanted(edge, &key, &mut effects);

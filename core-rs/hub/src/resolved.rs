@@ -216,6 +216,7 @@ impl State {
                     edge: edge.0,
                     key: key.path().to_vec(),
                     term: self.config.term,
+                    epoch: 0,
                 };
                 if let Some(place) = running.outgoing.place(home, &at) {
                     self.workers

@@ -35,6 +35,8 @@ struct Wire {
     internal: bool,
     /// Whether its reader says how much may come.
     paced: bool,
+    /// The other edges of the port that it comes from.
+    beside: Vec<EdgeId>,
 }
 
 /// One scope.
@@ -136,6 +138,12 @@ impl Wires {
     pub(crate) fn is_paced(&self, edge: EdgeId) -> bool {
         let wire = self.edges.get(edge.index());
         wire.is_some_and(|wire| wire.paced)
+    }
+
+    /// The other edges that bring what it brings.
+    pub(crate) fn beside(&self, edge: EdgeId) -> &[EdgeId] {
+        let wire = self.edges.get(edge.index());
+        wire.map_or(&[], |wire| &wire.beside)
     }
 
     /// The node that sends on it; `None`: it is an input of the flow.
@@ -245,7 +253,14 @@ fn wire(graph: &Graph, edge: &EdgeSpec) -> Wire {
             _ => false,
         },
         paced: is_paced(graph, edge),
+        beside: beside(graph, edge),
     }
+}
+
+fn beside(graph: &Graph, edge: &EdgeSpec) -> Vec<EdgeId> {
+    let of_port = graph.edges_from(edge.from).iter();
+    let others = of_port.filter(|other| graph.edge(**other).is_some_and(|spec| spec.to != edge.to));
+    others.copied().collect()
 }
 
 fn is_paced(graph: &Graph, edge: &EdgeSpec) -> bool {

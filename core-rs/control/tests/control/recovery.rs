@@ -162,6 +162,42 @@ fn rule_11_a_streams_producer_runs_again_until_its_consumer_has_ended() {
     assert_eq!(table.epochs(job), [2, 1, 1]);
 }
 
+/// `a` → `b` → `c`: two streams.
+const STREAMS: &[(&str, &[u32], bool)] = &[("a", &[], true), ("b", &[0], true), ("c", &[1], false)];
+
+#[test]
+fn rule_11_a_producer_that_was_stopped_for_its_reader_runs_again_with_it() {
+    let mut table = Table::new(STREAMS, &["a", "b", "c", "b", "c"]);
+    let job = table.submit();
+    table.report(job, 0, RUN);
+    // It has read enough, so its producer is stopped, which keeps no end of what it sent.
+    table.report(job, 1, DONE);
+    table.report(job, 0, &[NodeState::FirstFrame, NodeState::Stopped]);
+    table.report(job, 2, RUN);
+    table.down(3);
+    assert_eq!(table.epochs(job), [1, 1, 2], "what was read is kept");
+    table.down(2);
+    assert_eq!(
+        table.epochs(job),
+        [2, 2, 2],
+        "a new attempt may read further than the one before"
+    );
+}
+
+#[test]
+fn rule_11_a_producer_that_was_closed_does_not_run_again_with_its_reader() {
+    let mut table = Table::new(STREAMS, &["a", "b", "c", "b"]);
+    let job = table.submit();
+    table.report(job, 0, &[NodeState::Stopped]);
+    table.report(job, 1, RUN);
+    table.down(2);
+    assert_eq!(
+        table.epochs(job),
+        [1, 2, 1],
+        "it has said so on all outputs"
+    );
+}
+
 #[test]
 fn a_lost_node_waits_for_a_worker_and_keeps_its_number_of_attempts() {
     let mut table = Table::new(CHAIN, &["a", "b", "c"]);

@@ -147,6 +147,11 @@ impl Outlet {
         news
     }
 
+    /// Sends on this edge again.
+    pub(super) fn resume(&mut self, edge: EdgeId) {
+        self.refused.retain(|refused| *refused != edge);
+    }
+
     /// Whether any of its edges wants what it still sends.
     pub(super) fn wanted(&self, edges: &[EdgeId]) -> bool {
         self.refused.len() < edges.len()

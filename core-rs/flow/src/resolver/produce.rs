@@ -107,6 +107,23 @@ impl<P: Payload> Resolver<P> {
         Ok(())
     }
 
+    /// A new attempt of a consumer may read what the one before did not want: `Send` on this edge goes on from here. How
+    /// many frames were sent on other edges of the port, and whether it has ended there. `None`: nothing is sent on it any
+    /// more, for whoever did is over or not here.
+    pub fn wanted_again(&mut self, edge: EdgeId, key: &Key) -> Option<(u64, bool)> {
+        let Origin::Node { node, port } = self.graph.edge(edge)?.from else {
+            return None;
+        };
+        let runs = &mut self.nodes[node.index()];
+        if runs.is_over(key) {
+            return None;
+        }
+        match runs.runs.get_mut(key) {
+            Some(run) => run.resume_output(port, edge),
+            None => self.epoch_of(node, key).map(|_| (0, false)),
+        }
+    }
+
     /// Whether it is there, or is a control node that is hosted and begins with the first thing that comes: when the node at
     /// whose side it is starts again, its readers may be over before anything has.
     fn may_be_refused(&self, node: NodeId, key: &Key) -> bool {

@@ -93,6 +93,11 @@ impl Job {
                 self.received.forget_older(*edge, &key, bind.epoch);
             }
             self.sent.begin_again(*edge, &bind.key);
+            let of_bind = |key: &Key| self.is_sent_by(*edge, key, bind);
+            let anew = self.cut.keys(*edge).filter(|key| of_bind(key)).cloned();
+            for key in anew.collect::<Vec<_>>() {
+                self.cut.forget(*edge, &key);
+            }
         }
         for scope in flow.wires.loops(bind.node) {
             self.scopes.begin_again(*scope);

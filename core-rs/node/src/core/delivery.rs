@@ -184,6 +184,7 @@ impl Job {
     pub(crate) fn resend_into(&mut self, bind: &NewPlace, cx: &mut Context<'_>) {
         if bind.epoch > 1 {
             self.fail_if_gone(bind, cx);
+            self.read_on(bind, cx);
         }
         let flow = std::sync::Arc::clone(&self.flow);
         for edge in flow.wires.incoming(bind.node) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use omniflow_flow::{EdgeId, Effect, Fault, Home, Key, NodeId, PortIx, ResolverError};
+use omniflow_flow::{EdgeId, Effect, Fault, Home, Key, NodeId, PortIx, Reader, ResolverError};
 use omniflow_wire::v1;
 use omniflow_wire::v1::node_progress::State;
 
@@ -53,6 +53,7 @@ impl Job {
         more: &mut Vec<Effect<Bytes>>,
         cx: &mut Context<'_>,
     ) {
+        self.note_cut(edge, key);
         if let Err(error) = self.resolver.unwanted(edge, key, more) {
             self.broken(edge, key, &error, cx);
         }
@@ -71,8 +72,20 @@ impl Job {
                 edge: edge.0,
                 key: key.path().to_vec(),
                 term: 0,
+                epoch: self.reader_epoch(edge, key),
             };
             cx.out.send(target, message);
+        }
+    }
+
+    /// Of the attempt that reads an edge, as far as it is known here; 0: nobody's.
+    pub(crate) fn reader_epoch(&self, edge: EdgeId, key: &Key) -> u32 {
+        match self.flow.graph.reader(edge, key) {
+            Some(Reader::One(node, bind)) => {
+                let place = self.places.get(node, &bind);
+                place.map_or(0, |place| place.epoch)
+            }
+            _ => 0,
         }
     }
 

@@ -16,6 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::activation::{Activation, JobInfo};
 use crate::core::credits::Credits;
+use crate::core::cut_short::CutShort;
 use crate::core::outputs::Outputs;
 use crate::core::places::Places;
 use crate::core::received::Received;
@@ -54,6 +55,7 @@ pub(crate) struct Job {
     pub(crate) asked: FxHashSet<At>,
     pub(crate) scopes: OpenScopes,
     pub(crate) credits: Credits,
+    pub(crate) cut: CutShort,
     /// What resumable nodes here go on from.
     pub(crate) resuming: Resuming,
     /// It has failed here; the scheduler knows and will release it.
@@ -74,6 +76,7 @@ impl Job {
             asked: FxHashSet::default(),
             scopes: OpenScopes::default(),
             credits: Credits::default(),
+            cut: CutShort::default(),
             resuming: Resuming::default(),
             failed: false,
         }

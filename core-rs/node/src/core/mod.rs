@@ -3,6 +3,7 @@
 mod asking;
 mod binds;
 pub(crate) mod credits;
+mod cut_short;
 mod delivery;
 mod ending;
 mod events;
@@ -120,7 +121,11 @@ impl Core {
     fn unwanted(&mut self, unwanted: &v1::Unwanted, now: Instant, out: &mut Outputs) {
         let (edge, key) = (EdgeId(unwanted.edge), Key::new(&unwanted.key));
         self.step(JobId(unwanted.job), now, out, |job, cx, effects| {
-            job.unwanted(edge, &key, effects, cx);
+            // Of an attempt that is lost: the next one may read on.
+            let over = unwanted.epoch > 0 && unwanted.epoch < job.reader_epoch(edge, &key);
+            if !over {
+                job.unwanted(edge, &key, effects, cx);
+            }
         });
     }
 

@@ -223,6 +223,28 @@ impl Retention {
         sent.is_some_and(|sent| sent.dropped > 0)
     }
 
+    /// How many frames of it were kept, and whether that is all there is. `stream`: as opposed to a plain value.
+    pub(crate) fn extent(&self, edge: EdgeId, key: &Key, stream: bool) -> (usize, bool) {
+        let Some(sent) = self.sent.get(edge.0, key) else {
+            return (0, false);
+        };
+        let marked = sent.items.back().is_some_and(|last| !last.is_frame());
+        let frames = sent.dropped + sent.items.len() - usize::from(marked);
+        (frames, marked || !stream && frames > 0)
+    }
+
+    /// What is kept behind the first frames; none: some of it was given up.
+    pub(crate) fn behind(
+        &self,
+        edge: EdgeId,
+        key: &Key,
+        frames: usize,
+    ) -> Option<impl Iterator<Item = &Stored>> {
+        let sent = self.sent.get(edge.0, key)?;
+        let kept = frames.checked_sub(sent.dropped)?;
+        Some(sent.items.iter().skip(kept))
+    }
+
     /// Whether something for this key, or right inside of it, was given up.
     pub(crate) fn is_gone(&self, edge: EdgeId, key: &Key) -> bool {
         self.gone.any(edge, key) || self.has_given_up(edge, key)

@@ -87,6 +87,7 @@ impl Job {
         for edge in wires.edges_inside(scope) {
             self.spend_inside(*edge, key, cx);
         }
+        self.cut.forget_inside(wires.edges_inside(scope), key);
         self.scopes.forget(scope, wires.scopes_inside(scope), key);
         // The nodes of a loop, and those of what is in one, are bound for rounds to come, too.
         let once = !wires.is_loop(scope) && flow.bind_key_around(scope, key) == *key;
@@ -152,6 +153,7 @@ impl Job {
             }
             let edges = flow.wires.edges_inside(round.scope);
             self.credits.drop_rounds_before(edges, &outer, now);
+            self.cut.drop_rounds_before(edges, &outer, now);
         }
     }
 }

@@ -121,6 +121,17 @@ impl<P: Payload> NodeRun<P> {
         }
     }
 
+    /// A consumer wants to read on after all.
+    pub(in crate::resolver) fn resume_output(
+        &mut self,
+        port: PortIx,
+        edge: EdgeId,
+    ) -> Option<(u64, bool)> {
+        let outlet = self.outlets.get_mut(port.index())?;
+        outlet.resume(edge);
+        Some((outlet.sent(), outlet.is_over()))
+    }
+
     pub(super) fn wanted(&self, place: Place<'_>) -> bool {
         let wanted = |(port, outlet): (usize, &Outlet)| {
             place.leaves_in_own_scope(port) && outlet.wanted(place.edges_out(port))

@@ -30,6 +30,7 @@ pub(super) struct Scheduler {
     pub(super) out: Vec<(usize, LinkMessage)>,
     pub(super) seen: Seen,
     pub(super) moved: bool,
+    pub(super) repairs: bool,
     /// How many binds workers have given back.
     pub(super) moves: usize,
     /// By edge into a result: how many frames have come, as far as is known.
@@ -51,6 +52,7 @@ impl Scheduler {
             out: Vec::new(),
             seen: Seen::default(),
             moved: false,
+            repairs: false,
             moves: 0,
             came: BTreeMap::new(),
             ended: BTreeSet::new(),
@@ -287,6 +289,9 @@ impl Scheduler {
         let at = (NodeId(event.node), Key::new(&event.key));
         if event.state() == State::Failed {
             let error = event.error.clone().unwrap_or_default();
+            if error.code() == v1::ErrorCode::NotReplayable {
+                return self.run_producers_again(at, event.epoch);
+            }
             assert!(
                 [v1::ErrorCode::LoopLimit, v1::ErrorCode::BadRoute].contains(&error.code()),
                 "{error:?}"

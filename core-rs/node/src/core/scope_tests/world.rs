@@ -43,6 +43,8 @@ pub(super) struct World {
     roles: Vec<String>,
     /// What roles do.
     pub(super) role: Role,
+    /// Which activations read their streams.
+    pub(super) reads: fn(&Activation) -> bool,
     /// Whether links break, messages come twice, and anything may happen next; else what is on its way comes first.
     pub(super) wild: bool,
     /// The most that one worker has kept.
@@ -70,6 +72,7 @@ impl World {
             now: Instant::now(),
             roles,
             role: role::outputs,
+            reads: is_patient,
             wild: true,
             most_kept: 0,
             steps: 0,
@@ -274,7 +277,7 @@ impl World {
         let taken = queue.take(1, Duration::ZERO).expect("open");
         self.act(worker, |core, now, out| core.started(&taken, now, out));
         for activation in taken {
-            let running = begin(&self.scheduler.graph, worker, activation);
+            let running = begin(&self.scheduler.graph, worker, activation, self.reads);
             self.running.push(running);
         }
     }
@@ -361,13 +364,21 @@ impl Running {
     }
 }
 
-fn begin(graph: &Graph, worker: usize, activation: Arc<Activation>) -> Running {
+/// Some finish without reading their streams, as `role::outputs` has it.
+fn is_patient(activation: &Activation) -> bool {
+    !mix(&[activation.node.0.into(), 77]).is_multiple_of(5)
+}
+
+fn begin(
+    graph: &Graph,
+    worker: usize,
+    activation: Arc<Activation>,
+    reads: fn(&Activation) -> bool,
+) -> Running {
     let spec = &graph.nodes()[activation.node.index()];
     let ports = spec.trigger.first().into_iter().flatten();
     let ports = ports.filter(|port| !spec.inputs[port.index()].gate);
     let (mut inputs, mut open) = (Vec::new(), Vec::new());
-    // Some finish without reading their streams, as `role::outputs` has it.
-    let hasty = mix(&[activation.node.0.into(), 77]).is_multiple_of(5);
     for (port, (parameter, kind)) in ports.zip(activation.inputs()) {
         let carried = match kind {
             InputKind::None => Carried::Nothing,
@@ -376,7 +387,7 @@ fn begin(graph: &Graph, worker: usize, activation: Arc<Activation>) -> Running {
                 Carried::One(decode(&value.expect("it is there")))
             }
             InputKind::Stream => {
-                if !hasty {
+                if reads(&activation) {
                     open.push((inputs.len(), parameter.to_owned()));
                 }
                 Carried::Many(Vec::new())

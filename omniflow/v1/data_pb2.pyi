@@ -215,15 +215,17 @@ class DataHello(_message.Message):
 
     PROTOCOL_FIELD_NUMBER: _builtins.int
     CLUSTER_FIELD_NUMBER: _builtins.int
-    FROM_FIELD_NUMBER: _builtins.int
-    FROM_INCARNATION_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     HOST_FIELD_NUMBER: _builtins.int
     TO_FIELD_NUMBER: _builtins.int
     TO_INCARNATION_FIELD_NUMBER: _builtins.int
     protocol: _builtins.int
     cluster: _builtins.str
-    from_incarnation: _builtins.str
+    name: _builtins.str
+    """of the worker that dials; empty: somebody who only looks at the account"""
+    incarnation: _builtins.str
     epoch: _builtins.int
     """rises with every connection of this incarnation; an earlier one is over"""
     host: _builtins.str
@@ -236,7 +238,8 @@ class DataHello(_message.Message):
         *,
         protocol: _builtins.int = ...,
         cluster: _builtins.str = ...,
-        from_incarnation: _builtins.str = ...,
+        name: _builtins.str = ...,
+        incarnation: _builtins.str = ...,
         epoch: _builtins.int = ...,
         host: _builtins.str = ...,
         to: _builtins.str = ...,
@@ -244,7 +247,7 @@ class DataHello(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "epoch", b"epoch", "from", b"from", "from_incarnation", b"from_incarnation", "host", b"host", "protocol", b"protocol", "to", b"to", "to_incarnation", b"to_incarnation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "epoch", b"epoch", "host", b"host", "incarnation", b"incarnation", "name", b"name", "protocol", b"protocol", "to", b"to", "to_incarnation", b"to_incarnation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -326,6 +329,7 @@ class PagesAcquired(_message.Message):
     POOL_FIELD_NUMBER: _builtins.int
     POOL_OWNER_FIELD_NUMBER: _builtins.int
     PAGE_BYTES_FIELD_NUMBER: _builtins.int
+    DEVICE_FIELD_NUMBER: _builtins.int
     lease: _builtins.int
     """of this connection; 0: not even the first page is known"""
     ttl_ms: _builtins.int
@@ -339,6 +343,8 @@ class PagesAcquired(_message.Message):
     pool_owner: _builtins.int
     """who of the pool's processes owns their extents"""
     page_bytes: _builtins.int
+    device: _builtins.str
+    """where they lie, e.g. "cpu" """
     def __init__(
         self,
         *,
@@ -349,10 +355,11 @@ class PagesAcquired(_message.Message):
         pool: _builtins.bytes = ...,
         pool_owner: _builtins.int = ...,
         page_bytes: _builtins.int = ...,
+        device: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generations", b"generations", "lease", b"lease", "page_bytes", b"page_bytes", "pages", b"pages", "pool", b"pool", "pool_owner", b"pool_owner", "ttl_ms", b"ttl_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "generations", b"generations", "lease", b"lease", "page_bytes", b"page_bytes", "pages", b"pages", "pool", b"pool", "pool_owner", b"pool_owner", "ttl_ms", b"ttl_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -440,7 +447,6 @@ class BeginPull(_message.Message):
     CHUNK_PAGES_FIELD_NUMBER: _builtins.int
     GROUP_FIELD_NUMBER: _builtins.int
     BACKEND_FIELD_NUMBER: _builtins.int
-    ADDRESS_FIELD_NUMBER: _builtins.int
     WITHIN_MS_FIELD_NUMBER: _builtins.int
     pull: _builtins.int
     """rises from pull to pull of a connection: the epoch of what is sent for it"""
@@ -454,8 +460,6 @@ class BeginPull(_message.Message):
     """rises when the group before it broke; the same number: the same group"""
     backend: _builtins.str
     """"gloo", "nccl" """
-    address: _builtins.str
-    """by which the owner reaches this side; empty: as it reaches itself"""
     within_ms: _builtins.int
     """the pull is over then, whatever has come of it"""
     def __init__(
@@ -468,12 +472,11 @@ class BeginPull(_message.Message):
         chunk_pages: _builtins.int = ...,
         group: _builtins.int = ...,
         backend: _builtins.str = ...,
-        address: _builtins.str = ...,
         within_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "backend", b"backend", "chunk_pages", b"chunk_pages", "count", b"count", "first", b"first", "group", b"group", "lease", b"lease", "pull", b"pull", "within_ms", b"within_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backend", b"backend", "chunk_pages", b"chunk_pages", "count", b"count", "first", b"first", "group", b"group", "lease", b"lease", "pull", b"pull", "within_ms", b"within_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

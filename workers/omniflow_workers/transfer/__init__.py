@@ -20,6 +20,7 @@ from omniflow_workers.transfer.base import (
     Way,
 )
 from omniflow_workers.transfer.clock import now_ms
+from omniflow_workers.transfer.directory import Directory, EtcdDirectory, FixedDirectory
 from omniflow_workers.transfer.errors import (
     LeaseGone,
     PeerLost,
@@ -28,13 +29,23 @@ from omniflow_workers.transfer.errors import (
     Refused,
     TransferError,
 )
+from omniflow_workers.transfer.identity import Identity
+from omniflow_workers.transfer.limits import TransferLimits
+from omniflow_workers.transfer.peers import DataPeers
+from omniflow_workers.transfer.service import DataService
 
 __all__ = [
     "DEFAULT_TTL_S",
     "Acquired",
     "Borrowed",
+    "DataPeers",
+    "DataService",
+    "Directory",
+    "EtcdDirectory",
     "FillAccount",
+    "FixedDirectory",
     "Generations",
+    "Identity",
     "LeaseGone",
     "PageIds",
     "PagePool",
@@ -48,6 +59,7 @@ __all__ = [
     "SharesPages",
     "Transfer",
     "TransferError",
+    "TransferLimits",
     "Way",
     "now_ms",
 ]

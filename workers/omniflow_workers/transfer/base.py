@@ -1,7 +1,7 @@
 """What the data plane asks of an engine, and what an engine gets from it.
 
-An owner lends its pages by leases; a borrower reads them in place (one pool on one host) or pulls them into pages of its
-own. Page ids are uint32 and generations uint64, both of shape (n,); times are milliseconds of `now_ms`.
+An owner lends its pages by leases; a borrower reads them in place (one pool on one host) or pulls them into pages of
+its own. Page ids are uint32 and generations uint64, both of shape (n,); times are milliseconds of `now_ms`.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from omniflow.errors import OmniFlowError
+from omniflow.v1.data_pb2 import DataError
 from omniflow_core import StalePage
 
 
@@ -23,7 +24,9 @@ class PeerMisbehaved(TransferError):
 class Refused(TransferError):
     """The owner has answered with an error. `code` of data.proto says which."""
 
-    def __init__(self, code_number: int, message: str, *, worker: str = "", cure: str = "") -> None:
+    def __init__(
+        self, code_number: DataError.Code.ValueType, message: str, *, worker: str = "", cure: str = ""
+    ) -> None:
         super().__init__(message, worker=worker, cure=cure)
         self.code_number = code_number
 

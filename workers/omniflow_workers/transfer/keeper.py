@@ -1,0 +1,140 @@
+"""The thread that renews what is borrowed, and notices who has gone."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import select
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from omniflow.v1.data_pb2 import DataRequest, RenewLeases
+from omniflow_workers.stop_at import stop_at
+from omniflow_workers.transfer.borrowing import Borrowing, Loan
+from omniflow_workers.transfer.clock import now_ms
+from omniflow_workers.transfer.errors import TransferError
+from omniflow_workers.transfer.limits import TransferLimits
+from omniflow_workers.transfer.links import Link, Links
+
+log = logging.getLogger(__name__)
+
+_LATE_S = 0.05
+"""How often late replies are looked for, while there are any."""
+_GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR
+
+
+class Keeper:
+    """Sleeps until a lease is to be renewed, or a connection ends."""
+
+    def __init__(
+        self,
+        book: Borrowing,
+        lock: threading.Lock,
+        links: Links,
+        limits: TransferLimits,
+        give_back: Callable[[Loan], None],
+    ) -> None:
+        """`lock`: the one that guards the book; `give_back` releases a loan."""
+        self._abandoned: deque[Loan] = deque()
+        self._give_back = give_back
+        self._book = book
+        self._lock = lock
+        self._links = links
+        self._limits = limits
+        self._closing = False
+        self._wakes_at: int | None = None
+        self._wake, self._woken = socket.socketpair()
+        self._wake.setblocking(False)
+        self._woken.setblocking(False)
+        self._thread = threading.Thread(target=self._run, name="data-keeper", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There is something new to look at."""
+        with contextlib.suppress(OSError):  # full: it wakes anyway; closed: it is over
+            self._wake.send(b"x")
+
+    def abandon(self, loan: Loan) -> None:
+        """Nobody has it any more: it is given back soon. Takes no lock."""
+        self._abandoned.append(loan)
+        self.wake()
+
+    def due_at(self, when_ms: int | None) -> None:
+        """A lease is to be renewed then; wakes the thread if it sleeps longer."""
+        wakes_at = self._wakes_at
+        if when_ms is not None and (wakes_at is None or when_ms < wakes_at):
+            self.wake()
+
+    def close(self) -> None:
+        """Nothing is renewed any more."""
+        self._closing = True
+        self.wake()
+        self._thread.join()
+        self._wake.close()
+        self._woken.close()
+
+    def _run(self) -> None:
+        while not self._closing:
+            links = self._links.open()
+            self._sleep(links)
+            while self._abandoned:
+                self._give_back(self._abandoned.popleft())
+            for link in links:
+                self._look(link)
+            self._renew()
+
+    def _sleep(self, links: list[Link]) -> None:
+        poll = select.poll()
+        poll.register(self._woken, select.POLLIN)
+        late = False
+        for link in links:
+            late = late or link.connection.late > 0
+            with contextlib.suppress(ValueError, OSError):  # closed meanwhile
+                poll.register(link.connection, _GONE)
+        with self._lock:
+            self._wakes_at = self._book.next_due
+        patience = None if self._wakes_at is None else max(0, self._wakes_at - now_ms())
+        if late:
+            patience = min(patience or 1_000_000, int(_LATE_S * 1000))
+        for descriptor, event in poll.poll(patience):
+            if descriptor == self._woken.fileno():
+                with contextlib.suppress(OSError):
+                    self._woken.recv(4096)
+            elif event & _GONE:
+                for link in links:
+                    if link.connection.fileno() == descriptor:
+                        link.connection.hang_up()
+
+    def _look(self, link: Link) -> None:
+        connection = link.connection
+        if not connection.broken:
+            connection.look(self._limits.answer_s)
+            if connection.late > self._limits.answer_s:
+                log.warning("worker %s does not answer about its pages, and is let go of", connection.worker)
+                connection.hang_up()
+        self._links.drop_if_broken(link)
+
+    def _renew(self) -> None:
+        now = now_ms()
+        with self._lock:
+            due = self._book.due(now)
+        for number, loans in due.items():
+            link = self._links.numbered(number)
+            if link is not None:
+                self._renew_at(link, loans)
+
+    def _renew_at(self, link: Link, loans: list[Loan]) -> None:
+        asked_ms = now_ms()
+        ttl_ms = max(loan.ttl_ms for loan in loans)
+        request = DataRequest(renew=RenewLeases(leases=[loan.lease for loan in loans], ttl_ms=ttl_ms))
+        try:
+            reply = link.connection.ask(request, self._limits.answer_s).renewed
+        except TransferError as error:
+            log.warning("leases of worker %s's pages cannot be renewed: %s", link.connection.worker, error)
+            self._links.drop_if_broken(link)
+            return
+        stop_at("data.borrower.renewed")
+        with self._lock:
+            self._book.renewed(loans, reply.gone, asked_ms, min(reply.ttl_ms, ttl_ms))

@@ -59,10 +59,16 @@ def down(
     err().print("the cluster has ended" if found else f"no cluster runs on {folder}")
 
 
-def status(cluster: ClusterOption = None, address: AddressOption = None, as_json: JsonOption = False) -> None:
+def status(
+    cluster: ClusterOption = None,
+    address: AddressOption = None,
+    as_json: JsonOption = False,
+    memory: Annotated[bool, typer.Option("--memory", help="Also ask the workers where their memory is.")] = False,
+) -> None:
     """Show the cluster: its processes, workers and jobs."""
     from omniflow.cli.consoles import out
     from omniflow.cli.locate import locate
+    from omniflow.cli.memory_view import pages_table, sharing_lines
     from omniflow.cli.remote import ask
     from omniflow.cli.status_view import model_lines, process_table, status_json, summary_lines, worker_table
     from omniflow.errors import OmniFlowError
@@ -72,19 +78,24 @@ def status(cluster: ClusterOption = None, address: AddressOption = None, as_json
         out().print(process_table(target.state))
     try:
         found, leader = ask(target, lambda client: (client.cluster_status(), client.address))
+        held = ask(target, lambda client: client.memory()) if memory else None
     except OmniFlowError:
         if target.state and as_json:
             typer.echo(status_json(None, target.state))
             raise typer.Exit(3) from None
         raise
     if as_json:
-        typer.echo(status_json(found, target.state))
+        typer.echo(status_json(found, target.state, held))
         return
     for line in summary_lines(found, leader, target.state):
         out().print(line)
     out().print(worker_table(found.workers))
     for line in model_lines(found.workers):
         out().print(line)
+    if held is not None:
+        out().print(pages_table(held))
+        for line in sharing_lines(held):
+            out().print(line)
 
 
 def workers(cluster: ClusterOption = None, address: AddressOption = None, as_json: JsonOption = False) -> None:

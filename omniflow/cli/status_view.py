@@ -1,13 +1,14 @@
 """What `status` and `workers` show."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 from rich.table import Table
 
 from omniflow.cli.consoles import plain_table
+from omniflow.cli.memory_view import memory_json
 from omniflow.launch import ClusterState, Kind, ProcessStatus
 from omniflow.report import describe_seconds
 from omniflow.v1 import cluster_pb2
@@ -110,14 +111,22 @@ def _copies(infos: Collection[cluster_pb2.WorkerInfo]) -> str:
     return f" (1 copy for all {len(infos)})" if copies == 1 else f" ({copies} copies)"
 
 
-def status_json(status: cluster_pb2.ClusterStatus | None, state: ClusterState | None) -> str:
-    """`cluster`: the scheduler's answer, or null; `local`: the processes, null when it was started elsewhere."""
+def status_json(
+    status: cluster_pb2.ClusterStatus | None,
+    state: ClusterState | None,
+    memory: Sequence[cluster_pb2.WorkerMemory] | None = None,
+) -> str:
+    """`cluster`: the scheduler's answer, or null; `local`: the processes, null when it was started elsewhere; `memory`:
+    what each worker says of its memory, where it was asked."""
     answer = (
         MessageToDict(status, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
         if status is not None
         else None
     )
-    return json.dumps({"cluster": answer, "local": _local(state) if state else None}, indent=1)
+    shown: dict[str, Any] = {"cluster": answer, "local": _local(state) if state else None}
+    if memory is not None:
+        shown["memory"] = memory_json(memory)
+    return json.dumps(shown, indent=1)
 
 
 def _local(state: ClusterState) -> dict[str, Any]:

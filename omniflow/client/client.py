@@ -171,6 +171,14 @@ class Client:
         request = cluster_pb2.StatusRequest()
         return await self._ask("asking for the status", lambda c, t: ClusterServiceStub(c).Status(request, timeout=t))
 
+    async def memory(self, worker: str = "") -> Sequence[cluster_pb2.WorkerMemory]:
+        """Where the memory of each worker with pages to share is; of that one alone when it is named.
+
+        Raises `InvalidArgument` for a name that no worker has."""
+        request = cluster_pb2.MemoryRequest(worker=worker)
+        answer = await self._ask("asking for memory", lambda c, t: ClusterServiceStub(c).Memory(request, timeout=t))
+        return answer.workers
+
     async def workers(self) -> Sequence[cluster_pb2.WorkerStatus]:
         """Every worker that the scheduler knows."""
         request = cluster_pb2.ListWorkersRequest()

@@ -160,6 +160,10 @@ class SyncClient:
         """`Client.cluster_status`."""
         return self._loop.run(self._client.cluster_status())
 
+    def memory(self, worker: str = "") -> Sequence[cluster_pb2.WorkerMemory]:
+        """`Client.memory`."""
+        return self._loop.run(self._client.memory(worker))
+
     def workers(self) -> Sequence[cluster_pb2.WorkerStatus]:
         """`Client.workers`."""
         return self._loop.run(self._client.workers())

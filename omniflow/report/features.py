@@ -6,6 +6,9 @@ from collections.abc import Mapping
 _WORDS = {
     "prompt_tokens": "prompt {} tokens",
     "reused_tokens": "reused {}",
+    "mapped_tokens": "mapped {}",
+    "pulled_tokens": "pulled {}",
+    "computed_tokens": "computed {}",
     "generated_tokens": "generated {}",
     "pixels": "{} pixels",
     "lines": "{} lines",
@@ -16,9 +19,14 @@ _WORDS = {
 }
 
 
+# Said only when there were any: most jobs have none.
+_ELSEWHERE = ("mapped_tokens", "pulled_tokens")
+
+
 def describe_features(features: Mapping[str, float]) -> str:
-    """For example "prompt 312 tokens, reused 288, generated 41"."""
-    known = [words.format(_number(features[name])) for name, words in _WORDS.items() if name in features]
+    """For example "prompt 312 tokens, reused 288, computed 24, generated 41"."""
+    said = [name for name in _WORDS if name in features and (features[name] or name not in _ELSEWHERE)]
+    known = [_WORDS[name].format(_number(features[name])) for name in said]
     other = [f"{name} {_number(features[name])}" for name in sorted(features.keys() - _WORDS.keys())]
     return ", ".join(known + other)
 

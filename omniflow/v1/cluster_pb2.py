@@ -22,63 +22,70 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from omniflow.v1 import data_pb2 as omniflow_dot_v1_dot_data__pb2
 from omniflow.v1 import flow_pb2 as omniflow_dot_v1_dot_flow__pb2
 from omniflow.v1 import value_pb2 as omniflow_dot_v1_dot_value__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19omniflow/v1/cluster.proto\x12\x0bomniflow.v1\x1a\x16omniflow/v1/flow.proto\x1a\x17omniflow/v1/value.proto\"\x89\x02\n\nWorkerInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12$\n\x05roles\x18\x03 \x03(\x0b\x32\x15.omniflow.v1.RoleInfo\x12\x11\n\taddresses\x18\x04 \x03(\t\x12\x0c\n\x04host\x18\x05 \x01(\t\x12\x0b\n\x03pid\x18\x06 \x01(\r\x12\x0e\n\x06\x64\x65vice\x18\x07 \x01(\t\x12\x14\n\x0cmemory_bytes\x18\x08 \x01(\x04\x12\x0f\n\x07version\x18\x0b \x01(\t\x12\r\n\x05group\x18\x0c \x01(\t\x12\x0c\n\x04rank\x18\r \x01(\r\x12\x0c\n\x04size\x18\x0e \x01(\r\x12\x16\n\x0e\x64\x61ta_addresses\x18\x0f \x03(\tJ\x04\x08\t\x10\nJ\x04\x08\n\x10\x0b\"\xaf\x01\n\x08RoleInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12(\n\x07methods\x18\x02 \x03(\x0b\x32\x17.omniflow.v1.MethodInfo\x12\x13\n\x0b\x63oncurrency\x18\x03 \x01(\r\x12\x0b\n\x03\x64oc\x18\x04 \x01(\t\x12\x1b\n\x13weights_fingerprint\x18\x05 \x01(\t\x12,\n\x0bpage_layout\x18\x06 \x01(\x0b\x32\x17.omniflow.v1.PageLayout\"\xb1\x01\n\nMethodInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x06inputs\x18\x02 \x03(\x0b\x32\x11.omniflow.v1.Port\x12\"\n\x07outputs\x18\x03 \x03(\x0b\x32\x11.omniflow.v1.Port\x12*\n\nparameters\x18\x04 \x03(\x0b\x32\x16.omniflow.v1.Parameter\x12\x15\n\rdeterministic\x18\x05 \x01(\x08\x12\x0b\n\x03\x64oc\x18\x06 \x01(\t\"_\n\tParameter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1f\n\x04type\x18\x02 \x01(\x0b\x32\x11.omniflow.v1.Type\x12#\n\x07\x64\x65\x66\x61ult\x18\x03 \x01(\x0b\x32\x12.omniflow.v1.Value\"Z\n\nPageLayout\x12\x13\n\x0bpage_tokens\x18\x01 \x01(\r\x12\x0e\n\x06layers\x18\x02 \x01(\r\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x12\n\npage_bytes\x18\x04 \x01(\x04\"\x0f\n\rStatusRequest\"\xc5\x02\n\rClusterStatus\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x11\n\tuptime_ms\x18\x03 \x01(\x04\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x14\n\x0cjobs_running\x18\x05 \x01(\r\x12\x14\n\x0cjobs_waiting\x18\x06 \x01(\r\x12\x16\n\x0ejobs_succeeded\x18\x07 \x01(\x04\x12\x13\n\x0bjobs_failed\x18\x08 \x01(\x04\x12\x1a\n\x12registry_reachable\x18\t \x01(\x08\x12*\n\x07workers\x18\n \x03(\x0b\x32\x19.omniflow.v1.WorkerStatus\x12\x0e\n\x06policy\x18\x0b \x01(\t\x12\x13\n\x0bqueue_limit\x18\x0c \x01(\r\x12+\n\x07standby\x18\r \x01(\x0b\x32\x1a.omniflow.v1.StandbyStatus\"\xb3\x01\n\rStandbyStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x05state\x18\x02 \x01(\x0e\x32 .omniflow.v1.StandbyStatus.State\x12\x0e\n\x06\x62\x65hind\x18\x03 \x01(\x04\"S\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x08\n\x04\x41WAY\x10\x01\x12\x0f\n\x0b\x43\x41TCHING_UP\x10\x02\x12\x0b\n\x07IN_SYNC\x10\x03\x12\x0b\n\x07LEAVING\x10\x04\"\xf6\x01\n\x0cWorkerStatus\x12%\n\x04info\x18\x01 \x01(\x0b\x32\x17.omniflow.v1.WorkerInfo\x12.\n\x05state\x18\x02 \x01(\x0e\x32\x1f.omniflow.v1.WorkerStatus.State\x12\x13\n\x0boutstanding\x18\x03 \x01(\r\x12\x11\n\tcompleted\x18\x04 \x01(\x04\x12\x14\n\x0c\x63onnected_ms\x18\x05 \x01(\x04\"Q\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0e\n\nCONNECTING\x10\x01\x12\t\n\x05READY\x10\x02\x12\x0c\n\x08\x44RAINING\x10\x03\x12\x08\n\x04LOST\x10\x04\"\x14\n\x12ListWorkersRequest\"A\n\x13ListWorkersResponse\x12*\n\x07workers\x18\x01 \x03(\x0b\x32\x19.omniflow.v1.WorkerStatus\"\x12\n\x10ListRolesRequest\"9\n\x11ListRolesResponse\x12$\n\x05roles\x18\x01 \x03(\x0b\x32\x15.omniflow.v1.RoleInfo\"1\n\x10ListFlowsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x0c\"5\n\x11ListFlowsResponse\x12 \n\x05\x66lows\x18\x01 \x03(\x0b\x32\x11.omniflow.v1.Flow\"6\n\x13RegisterFlowRequest\x12\x1f\n\x04\x66low\x18\x01 \x01(\x0b\x32\x11.omniflow.v1.Flow\"8\n\x14RegisterFlowResponse\x12\x0f\n\x07version\x18\x01 \x01(\x0c\x12\x0f\n\x07\x65xisted\x18\x02 \x01(\x08\"%\n\x15UnregisterFlowRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"*\n\x16UnregisterFlowResponse\x12\x10\n\x08versions\x18\x01 \x01(\r\"2\n\x0c\x44rainRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x12\n\ntimeout_ms\x18\x02 \x01(\x04\"$\n\rDrainResponse\x12\x13\n\x0boutstanding\x18\x01 \x01(\r2\xac\x04\n\x0e\x43lusterService\x12@\n\x06Status\x12\x1a.omniflow.v1.StatusRequest\x1a\x1a.omniflow.v1.ClusterStatus\x12P\n\x0bListWorkers\x12\x1f.omniflow.v1.ListWorkersRequest\x1a .omniflow.v1.ListWorkersResponse\x12J\n\tListRoles\x12\x1d.omniflow.v1.ListRolesRequest\x1a\x1e.omniflow.v1.ListRolesResponse\x12J\n\tListFlows\x12\x1d.omniflow.v1.ListFlowsRequest\x1a\x1e.omniflow.v1.ListFlowsResponse\x12S\n\x0cRegisterFlow\x12 .omniflow.v1.RegisterFlowRequest\x1a!.omniflow.v1.RegisterFlowResponse\x12Y\n\x0eUnregisterFlow\x12\".omniflow.v1.UnregisterFlowRequest\x1a#.omniflow.v1.UnregisterFlowResponse\x12>\n\x05\x44rain\x12\x19.omniflow.v1.DrainRequest\x1a\x1a.omniflow.v1.DrainResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19omniflow/v1/cluster.proto\x12\x0bomniflow.v1\x1a\x16omniflow/v1/data.proto\x1a\x16omniflow/v1/flow.proto\x1a\x17omniflow/v1/value.proto\"\x89\x02\n\nWorkerInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12$\n\x05roles\x18\x03 \x03(\x0b\x32\x15.omniflow.v1.RoleInfo\x12\x11\n\taddresses\x18\x04 \x03(\t\x12\x0c\n\x04host\x18\x05 \x01(\t\x12\x0b\n\x03pid\x18\x06 \x01(\r\x12\x0e\n\x06\x64\x65vice\x18\x07 \x01(\t\x12\x14\n\x0cmemory_bytes\x18\x08 \x01(\x04\x12\x0f\n\x07version\x18\x0b \x01(\t\x12\r\n\x05group\x18\x0c \x01(\t\x12\x0c\n\x04rank\x18\r \x01(\r\x12\x0c\n\x04size\x18\x0e \x01(\r\x12\x16\n\x0e\x64\x61ta_addresses\x18\x0f \x03(\tJ\x04\x08\t\x10\nJ\x04\x08\n\x10\x0b\"\xaf\x01\n\x08RoleInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12(\n\x07methods\x18\x02 \x03(\x0b\x32\x17.omniflow.v1.MethodInfo\x12\x13\n\x0b\x63oncurrency\x18\x03 \x01(\r\x12\x0b\n\x03\x64oc\x18\x04 \x01(\t\x12\x1b\n\x13weights_fingerprint\x18\x05 \x01(\t\x12,\n\x0bpage_layout\x18\x06 \x01(\x0b\x32\x17.omniflow.v1.PageLayout\"\xb1\x01\n\nMethodInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x06inputs\x18\x02 \x03(\x0b\x32\x11.omniflow.v1.Port\x12\"\n\x07outputs\x18\x03 \x03(\x0b\x32\x11.omniflow.v1.Port\x12*\n\nparameters\x18\x04 \x03(\x0b\x32\x16.omniflow.v1.Parameter\x12\x15\n\rdeterministic\x18\x05 \x01(\x08\x12\x0b\n\x03\x64oc\x18\x06 \x01(\t\"_\n\tParameter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1f\n\x04type\x18\x02 \x01(\x0b\x32\x11.omniflow.v1.Type\x12#\n\x07\x64\x65\x66\x61ult\x18\x03 \x01(\x0b\x32\x12.omniflow.v1.Value\"Z\n\nPageLayout\x12\x13\n\x0bpage_tokens\x18\x01 \x01(\r\x12\x0e\n\x06layers\x18\x02 \x01(\r\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x12\n\npage_bytes\x18\x04 \x01(\x04\"\x0f\n\rStatusRequest\"\xc5\x02\n\rClusterStatus\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x11\n\tuptime_ms\x18\x03 \x01(\x04\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x14\n\x0cjobs_running\x18\x05 \x01(\r\x12\x14\n\x0cjobs_waiting\x18\x06 \x01(\r\x12\x16\n\x0ejobs_succeeded\x18\x07 \x01(\x04\x12\x13\n\x0bjobs_failed\x18\x08 \x01(\x04\x12\x1a\n\x12registry_reachable\x18\t \x01(\x08\x12*\n\x07workers\x18\n \x03(\x0b\x32\x19.omniflow.v1.WorkerStatus\x12\x0e\n\x06policy\x18\x0b \x01(\t\x12\x13\n\x0bqueue_limit\x18\x0c \x01(\r\x12+\n\x07standby\x18\r \x01(\x0b\x32\x1a.omniflow.v1.StandbyStatus\"\xb3\x01\n\rStandbyStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x05state\x18\x02 \x01(\x0e\x32 .omniflow.v1.StandbyStatus.State\x12\x0e\n\x06\x62\x65hind\x18\x03 \x01(\x04\"S\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x08\n\x04\x41WAY\x10\x01\x12\x0f\n\x0b\x43\x41TCHING_UP\x10\x02\x12\x0b\n\x07IN_SYNC\x10\x03\x12\x0b\n\x07LEAVING\x10\x04\"\xf6\x01\n\x0cWorkerStatus\x12%\n\x04info\x18\x01 \x01(\x0b\x32\x17.omniflow.v1.WorkerInfo\x12.\n\x05state\x18\x02 \x01(\x0e\x32\x1f.omniflow.v1.WorkerStatus.State\x12\x13\n\x0boutstanding\x18\x03 \x01(\r\x12\x11\n\tcompleted\x18\x04 \x01(\x04\x12\x14\n\x0c\x63onnected_ms\x18\x05 \x01(\x04\"Q\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0e\n\nCONNECTING\x10\x01\x12\t\n\x05READY\x10\x02\x12\x0c\n\x08\x44RAINING\x10\x03\x12\x08\n\x04LOST\x10\x04\"\x14\n\x12ListWorkersRequest\"A\n\x13ListWorkersResponse\x12*\n\x07workers\x18\x01 \x03(\x0b\x32\x19.omniflow.v1.WorkerStatus\"\x12\n\x10ListRolesRequest\"9\n\x11ListRolesResponse\x12$\n\x05roles\x18\x01 \x03(\x0b\x32\x15.omniflow.v1.RoleInfo\"1\n\x10ListFlowsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x0c\"5\n\x11ListFlowsResponse\x12 \n\x05\x66lows\x18\x01 \x03(\x0b\x32\x11.omniflow.v1.Flow\"6\n\x13RegisterFlowRequest\x12\x1f\n\x04\x66low\x18\x01 \x01(\x0b\x32\x11.omniflow.v1.Flow\"8\n\x14RegisterFlowResponse\x12\x0f\n\x07version\x18\x01 \x01(\x0c\x12\x0f\n\x07\x65xisted\x18\x02 \x01(\x08\"%\n\x15UnregisterFlowRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"*\n\x16UnregisterFlowResponse\x12\x10\n\x08versions\x18\x01 \x01(\r\"2\n\x0c\x44rainRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x12\n\ntimeout_ms\x18\x02 \x01(\x04\"$\n\rDrainResponse\x12\x13\n\x0boutstanding\x18\x01 \x01(\r\"\x1f\n\rMemoryRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\";\n\rClusterMemory\x12*\n\x07workers\x18\x01 \x03(\x0b\x32\x19.omniflow.v1.WorkerMemory\"[\n\x0cWorkerMemory\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12+\n\x07\x61\x63\x63ount\x18\x02 \x01(\x0b\x32\x1a.omniflow.v1.MemoryAccount\x12\x0e\n\x06silent\x18\x03 \x01(\t2\xee\x04\n\x0e\x43lusterService\x12@\n\x06Status\x12\x1a.omniflow.v1.StatusRequest\x1a\x1a.omniflow.v1.ClusterStatus\x12P\n\x0bListWorkers\x12\x1f.omniflow.v1.ListWorkersRequest\x1a .omniflow.v1.ListWorkersResponse\x12J\n\tListRoles\x12\x1d.omniflow.v1.ListRolesRequest\x1a\x1e.omniflow.v1.ListRolesResponse\x12J\n\tListFlows\x12\x1d.omniflow.v1.ListFlowsRequest\x1a\x1e.omniflow.v1.ListFlowsResponse\x12S\n\x0cRegisterFlow\x12 .omniflow.v1.RegisterFlowRequest\x1a!.omniflow.v1.RegisterFlowResponse\x12Y\n\x0eUnregisterFlow\x12\".omniflow.v1.UnregisterFlowRequest\x1a#.omniflow.v1.UnregisterFlowResponse\x12>\n\x05\x44rain\x12\x19.omniflow.v1.DrainRequest\x1a\x1a.omniflow.v1.DrainResponse\x12@\n\x06Memory\x12\x1a.omniflow.v1.MemoryRequest\x1a\x1a.omniflow.v1.ClusterMemoryb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'omniflow.v1.cluster_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_WORKERINFO']._serialized_start=92
-  _globals['_WORKERINFO']._serialized_end=357
-  _globals['_ROLEINFO']._serialized_start=360
-  _globals['_ROLEINFO']._serialized_end=535
-  _globals['_METHODINFO']._serialized_start=538
-  _globals['_METHODINFO']._serialized_end=715
-  _globals['_PARAMETER']._serialized_start=717
-  _globals['_PARAMETER']._serialized_end=812
-  _globals['_PAGELAYOUT']._serialized_start=814
-  _globals['_PAGELAYOUT']._serialized_end=904
-  _globals['_STATUSREQUEST']._serialized_start=906
-  _globals['_STATUSREQUEST']._serialized_end=921
-  _globals['_CLUSTERSTATUS']._serialized_start=924
-  _globals['_CLUSTERSTATUS']._serialized_end=1249
-  _globals['_STANDBYSTATUS']._serialized_start=1252
-  _globals['_STANDBYSTATUS']._serialized_end=1431
-  _globals['_STANDBYSTATUS_STATE']._serialized_start=1348
-  _globals['_STANDBYSTATUS_STATE']._serialized_end=1431
-  _globals['_WORKERSTATUS']._serialized_start=1434
-  _globals['_WORKERSTATUS']._serialized_end=1680
-  _globals['_WORKERSTATUS_STATE']._serialized_start=1599
-  _globals['_WORKERSTATUS_STATE']._serialized_end=1680
-  _globals['_LISTWORKERSREQUEST']._serialized_start=1682
-  _globals['_LISTWORKERSREQUEST']._serialized_end=1702
-  _globals['_LISTWORKERSRESPONSE']._serialized_start=1704
-  _globals['_LISTWORKERSRESPONSE']._serialized_end=1769
-  _globals['_LISTROLESREQUEST']._serialized_start=1771
-  _globals['_LISTROLESREQUEST']._serialized_end=1789
-  _globals['_LISTROLESRESPONSE']._serialized_start=1791
-  _globals['_LISTROLESRESPONSE']._serialized_end=1848
-  _globals['_LISTFLOWSREQUEST']._serialized_start=1850
-  _globals['_LISTFLOWSREQUEST']._serialized_end=1899
-  _globals['_LISTFLOWSRESPONSE']._serialized_start=1901
-  _globals['_LISTFLOWSRESPONSE']._serialized_end=1954
-  _globals['_REGISTERFLOWREQUEST']._serialized_start=1956
-  _globals['_REGISTERFLOWREQUEST']._serialized_end=2010
-  _globals['_REGISTERFLOWRESPONSE']._serialized_start=2012
-  _globals['_REGISTERFLOWRESPONSE']._serialized_end=2068
-  _globals['_UNREGISTERFLOWREQUEST']._serialized_start=2070
-  _globals['_UNREGISTERFLOWREQUEST']._serialized_end=2107
-  _globals['_UNREGISTERFLOWRESPONSE']._serialized_start=2109
-  _globals['_UNREGISTERFLOWRESPONSE']._serialized_end=2151
-  _globals['_DRAINREQUEST']._serialized_start=2153
-  _globals['_DRAINREQUEST']._serialized_end=2203
-  _globals['_DRAINRESPONSE']._serialized_start=2205
-  _globals['_DRAINRESPONSE']._serialized_end=2241
-  _globals['_CLUSTERSERVICE']._serialized_start=2244
-  _globals['_CLUSTERSERVICE']._serialized_end=2800
+  _globals['_WORKERINFO']._serialized_start=116
+  _globals['_WORKERINFO']._serialized_end=381
+  _globals['_ROLEINFO']._serialized_start=384
+  _globals['_ROLEINFO']._serialized_end=559
+  _globals['_METHODINFO']._serialized_start=562
+  _globals['_METHODINFO']._serialized_end=739
+  _globals['_PARAMETER']._serialized_start=741
+  _globals['_PARAMETER']._serialized_end=836
+  _globals['_PAGELAYOUT']._serialized_start=838
+  _globals['_PAGELAYOUT']._serialized_end=928
+  _globals['_STATUSREQUEST']._serialized_start=930
+  _globals['_STATUSREQUEST']._serialized_end=945
+  _globals['_CLUSTERSTATUS']._serialized_start=948
+  _globals['_CLUSTERSTATUS']._serialized_end=1273
+  _globals['_STANDBYSTATUS']._serialized_start=1276
+  _globals['_STANDBYSTATUS']._serialized_end=1455
+  _globals['_STANDBYSTATUS_STATE']._serialized_start=1372
+  _globals['_STANDBYSTATUS_STATE']._serialized_end=1455
+  _globals['_WORKERSTATUS']._serialized_start=1458
+  _globals['_WORKERSTATUS']._serialized_end=1704
+  _globals['_WORKERSTATUS_STATE']._serialized_start=1623
+  _globals['_WORKERSTATUS_STATE']._serialized_end=1704
+  _globals['_LISTWORKERSREQUEST']._serialized_start=1706
+  _globals['_LISTWORKERSREQUEST']._serialized_end=1726
+  _globals['_LISTWORKERSRESPONSE']._serialized_start=1728
+  _globals['_LISTWORKERSRESPONSE']._serialized_end=1793
+  _globals['_LISTROLESREQUEST']._serialized_start=1795
+  _globals['_LISTROLESREQUEST']._serialized_end=1813
+  _globals['_LISTROLESRESPONSE']._serialized_start=1815
+  _globals['_LISTROLESRESPONSE']._serialized_end=1872
+  _globals['_LISTFLOWSREQUEST']._serialized_start=1874
+  _globals['_LISTFLOWSREQUEST']._serialized_end=1923
+  _globals['_LISTFLOWSRESPONSE']._serialized_start=1925
+  _globals['_LISTFLOWSRESPONSE']._serialized_end=1978
+  _globals['_REGISTERFLOWREQUEST']._serialized_start=1980
+  _globals['_REGISTERFLOWREQUEST']._serialized_end=2034
+  _globals['_REGISTERFLOWRESPONSE']._serialized_start=2036
+  _globals['_REGISTERFLOWRESPONSE']._serialized_end=2092
+  _globals['_UNREGISTERFLOWREQUEST']._serialized_start=2094
+  _globals['_UNREGISTERFLOWREQUEST']._serialized_end=2131
+  _globals['_UNREGISTERFLOWRESPONSE']._serialized_start=2133
+  _globals['_UNREGISTERFLOWRESPONSE']._serialized_end=2175
+  _globals['_DRAINREQUEST']._serialized_start=2177
+  _globals['_DRAINREQUEST']._serialized_end=2227
+  _globals['_DRAINRESPONSE']._serialized_start=2229
+  _globals['_DRAINRESPONSE']._serialized_end=2265
+  _globals['_MEMORYREQUEST']._serialized_start=2267
+  _globals['_MEMORYREQUEST']._serialized_end=2298
+  _globals['_CLUSTERMEMORY']._serialized_start=2300
+  _globals['_CLUSTERMEMORY']._serialized_end=2359
+  _globals['_WORKERMEMORY']._serialized_start=2361
+  _globals['_WORKERMEMORY']._serialized_end=2452
+  _globals['_CLUSTERSERVICE']._serialized_start=2455
+  _globals['_CLUSTERSERVICE']._serialized_end=3077
 # @@protoc_insertion_point(module_scope)

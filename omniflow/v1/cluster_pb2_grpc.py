@@ -69,6 +69,11 @@ class ClusterServiceStub:
                 request_serializer=omniflow_dot_v1_dot_cluster__pb2.DrainRequest.SerializeToString,
                 response_deserializer=omniflow_dot_v1_dot_cluster__pb2.DrainResponse.FromString,
                 _registered_method=True)
+        self.Memory = channel.unary_unary(
+                '/omniflow.v1.ClusterService/Memory',
+                request_serializer=omniflow_dot_v1_dot_cluster__pb2.MemoryRequest.SerializeToString,
+                response_deserializer=omniflow_dot_v1_dot_cluster__pb2.ClusterMemory.FromString,
+                _registered_method=True)
 
 
 class ClusterServiceServicer:
@@ -119,6 +124,13 @@ class ClusterServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Memory(self, request, context):
+        """Asks each worker with pages to share where its memory is; who does not answer in time is named, too.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ClusterServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -156,6 +168,11 @@ def add_ClusterServiceServicer_to_server(servicer, server):
                     servicer.Drain,
                     request_deserializer=omniflow_dot_v1_dot_cluster__pb2.DrainRequest.FromString,
                     response_serializer=omniflow_dot_v1_dot_cluster__pb2.DrainResponse.SerializeToString,
+            ),
+            'Memory': grpc.unary_unary_rpc_method_handler(
+                    servicer.Memory,
+                    request_deserializer=omniflow_dot_v1_dot_cluster__pb2.MemoryRequest.FromString,
+                    response_serializer=omniflow_dot_v1_dot_cluster__pb2.ClusterMemory.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -347,6 +364,33 @@ class ClusterService:
             '/omniflow.v1.ClusterService/Drain',
             omniflow_dot_v1_dot_cluster__pb2.DrainRequest.SerializeToString,
             omniflow_dot_v1_dot_cluster__pb2.DrainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Memory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/omniflow.v1.ClusterService/Memory',
+            omniflow_dot_v1_dot_cluster__pb2.MemoryRequest.SerializeToString,
+            omniflow_dot_v1_dot_cluster__pb2.ClusterMemory.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,6 +41,8 @@ class ClusterServiceStub:
     """Forgets every version of a flow: no new job of it is taken, those that run go on."""
     Drain: _grpc.UnaryUnaryMultiCallable[_cluster_pb2.DrainRequest, _cluster_pb2.DrainResponse]
     """The worker finishes what it runs, takes nothing new and leaves."""
+    Memory: _grpc.UnaryUnaryMultiCallable[_cluster_pb2.MemoryRequest, _cluster_pb2.ClusterMemory]
+    """Asks each worker with pages to share where its memory is; who does not answer in time is named, too."""
 
 @_typing.type_check_only
 class ClusterServiceAsyncStub(ClusterServiceStub):
@@ -55,6 +57,8 @@ class ClusterServiceAsyncStub(ClusterServiceStub):
     """Forgets every version of a flow: no new job of it is taken, those that run go on."""
     Drain: _aio.UnaryUnaryMultiCallable[_cluster_pb2.DrainRequest, _cluster_pb2.DrainResponse]  # type: ignore[assignment]
     """The worker finishes what it runs, takes nothing new and leaves."""
+    Memory: _aio.UnaryUnaryMultiCallable[_cluster_pb2.MemoryRequest, _cluster_pb2.ClusterMemory]  # type: ignore[assignment]
+    """Asks each worker with pages to share where its memory is; who does not answer in time is named, too."""
 
 class ClusterServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -108,5 +112,13 @@ class ClusterServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_cluster_pb2.DrainResponse, _abc.Awaitable[_cluster_pb2.DrainResponse]]:
         """The worker finishes what it runs, takes nothing new and leaves."""
+
+    @_abc_1.abstractmethod
+    def Memory(
+        self,
+        request: _cluster_pb2.MemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cluster_pb2.ClusterMemory, _abc.Awaitable[_cluster_pb2.ClusterMemory]]:
+        """Asks each worker with pages to share where its memory is; who does not answer in time is named, too."""
 
 def add_ClusterServiceServicer_to_server(servicer: ClusterServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -6,6 +6,7 @@ from typing import Any
 import grpc.aio
 
 from omniflow.client.failures import unknown_flow
+from omniflow.config import TlsConfig
 from omniflow.errors import BadFlow, InvalidArgument, OmniFlowError
 from omniflow.registry import Registry
 from omniflow.v1 import cluster_pb2 as c
@@ -14,6 +15,7 @@ from omniflow.v1.flow_pb2 import Flow
 from omniflow_core import Hub, __version__, flow_version
 from omniflow_scheduler.flow_check import require_valid
 from omniflow_scheduler.follow import RegistryFollower
+from omniflow_scheduler.memory import memory_of
 from omniflow_scheduler.status import refuse_with
 
 SERVICE = "omniflow.v1.ClusterService"
@@ -24,10 +26,12 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class ClusterService(ClusterServiceServicer):
     """Thin: the hub knows the live view, the registry keeps the flows."""
 
-    def __init__(self, hub: Hub, registry: Registry, follower: RegistryFollower) -> None:
+    def __init__(self, hub: Hub, registry: Registry, follower: RegistryFollower, tls: TlsConfig | None) -> None:
+        """`tls`: of the connections to workers on other hosts."""
         self._hub = hub
         self._registry = registry
         self._follower = follower
+        self._tls = tls
         self._started = time.monotonic()
 
     async def Status(self, request: c.StatusRequest, context: Context) -> c.ClusterStatus:  # noqa: N802
@@ -79,17 +83,29 @@ class ClusterService(ClusterServiceServicer):
 
         What it has not finished after `timeout_ms` goes on elsewhere.
         """
-        known = sorted(worker.info.name for worker in self._status().workers)
-        if request.worker not in known:
+        await self._require(request.worker, context)
+        return c.DrainResponse(outstanding=self._hub.drain_worker(request.worker, request.timeout_ms))
+
+    async def Memory(self, request: c.MemoryRequest, context: Context) -> c.ClusterMemory:  # noqa: N802
+        """Whoever has registered no data address has nothing to say."""
+        if request.worker:
+            await self._require(request.worker, context)
+        status = self._status()
+        asked = [worker.info for worker in status.workers if request.worker in ("", worker.info.name)]
+        return await memory_of([info for info in asked if info.data_addresses], status.cluster, self._tls)
+
+    async def _require(self, worker: str, context: Context) -> None:
+        """Refuses a name that no worker has."""
+        known = sorted(each.info.name for each in self._status().workers)
+        if worker not in known:
             await refuse_with(
                 context,
                 InvalidArgument(
-                    f"no worker is called {request.worker!r}",
+                    f"no worker is called {worker!r}",
                     field="worker",
                     cure=f"name one of: {', '.join(known) or '(no worker is there)'}",
                 ),
             )
-        return c.DrainResponse(outstanding=self._hub.drain_worker(request.worker, request.timeout_ms))
 
     async def _register(self, flow: Flow) -> c.RegisterFlowResponse:
         """Into the registry first: no job may run a flow that a new leader would not know."""

@@ -109,7 +109,7 @@ class SchedulerProcess:
                 follows = [group.create_task(follower.follow_flows()), group.create_task(follower.follow_workers())]
                 if not await follower.wait_synced(SYNC_TIMEOUT):
                     log.warning("no complete view of the registry in %.0f s; serving with what there is", SYNC_TIMEOUT)
-                await edge.start(hub, outbox, registry, follower)
+                await edge.start(hub, outbox, registry, follower, settings.tls)
                 log.info("leading cluster %s on %s, term %d", settings.cluster, edge.address, term)
                 successor = await self._serve(election)
                 code = await self._end(edge, hub, outbox, successor)

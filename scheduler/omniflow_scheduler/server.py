@@ -4,6 +4,7 @@ import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from omniflow.config import TlsConfig
 from omniflow.registry import Registry
 from omniflow.v1.cluster_pb2_grpc import add_ClusterServiceServicer_to_server
 from omniflow_core import Hub
@@ -34,9 +35,12 @@ class Edge:
             raise PortInUse(listen, "the address cannot be bound")
         self.address = f"{listen.rpartition(':')[0]}:{port}"
 
-    async def start(self, hub: Hub, outbox: Outbox, registry: Registry, follower: RegistryFollower) -> None:
+    async def start(
+        self, hub: Hub, outbox: Outbox, registry: Registry, follower: RegistryFollower, tls: TlsConfig | None
+    ) -> None:
+        """`tls`: of connections to workers."""
         self._server.add_generic_rpc_handlers((JobService(hub, outbox).handlers(),))
-        add_ClusterServiceServicer_to_server(ClusterService(hub, registry, follower), self._server)
+        add_ClusterServiceServicer_to_server(ClusterService(hub, registry, follower, tls), self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
         await self._server.start()

@@ -421,6 +421,20 @@ class EntryHasChildren(PageError):
     entry: int
     children: int
 
+class ExtentError(PageError):
+    """A request about extents that was refused, and why; nothing has changed."""
+
+class OutOfExtents(ExtentError):
+    """Every extent is somebody's; `orphaned` of them wait for readers of a dead owner to report."""
+
+    extents: int
+    orphaned: int
+
+class UnknownOwner(ExtentError):
+    """The process is not in the pool, or not any more: it joins as a new owner."""
+
+    owner: int
+
 @final
 class PageAllocator:
     """Pages `0..pages` of one KV pool; the first `reserved` ones are never handed out (page 0 serves as padding).
@@ -465,6 +479,16 @@ class PageAllocator:
         `tenant` pays for them, and for what the run grows by, until they are free (`QuotaExceeded`); empty: nobody.
         `allocate(0)` is an empty run, to be grown by `extend`.
         """
+
+    def lease(
+        self,
+        pages: Buffer | NDArray[np.uint32],
+        generations: Buffer | NDArray[np.uint64],
+        holder: int,
+        until: int,
+    ) -> int:
+        """`PageRun.lease` for pages that somebody here holds, whoever it is. Raises `StalePage` when one of them has
+        been freed since its generation was noted, `PageNotHeld`."""
 
     def renew(self, lease: int, now: int, until: int) -> None:
         """Moves the end of a lease (`PageRun.lease`). Raises `UnknownLease` when it has ended, at `now` or before."""
@@ -588,6 +612,88 @@ class PagePin:
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: object, error: object, trace: object, /) -> None: ...
     def release(self) -> None: ...
+
+@final
+class ExtentGrant:
+    """An extent that was granted: pages `start` to `stop`. All but the `withheld` ones, which rise, may be adopted at
+    once; each of those comes as freed when nobody reads it any more."""
+
+    @property
+    def extent(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def stop(self) -> int: ...
+    @property
+    def withheld(self) -> list[int]: ...
+
+@final
+class Extents:
+    """The book of a pool that several processes map: who allocates from which extent, and when a dead owner's is
+    anyone's again. One process keeps it; what the others must hear, it sends.
+
+    An owner is one life of a process: its number is higher than all before. Moments are milliseconds on a clock that
+    all of them share. "Freed" are (owner, page): nobody reads the page any more, it is `owner`'s to adopt, who has its
+    extent by now. Raises `ExtentError`.
+    """
+
+    def __new__(cls, pages: int, extent_pages: int, reserved: int = 1) -> Self:
+        """All extents free. Raises `InvalidArgument` when there is no whole one."""
+
+    @staticmethod
+    def restore(
+        pages: int,
+        extent_pages: int,
+        claims: Sequence[tuple[int, Sequence[int], Sequence[int], Sequence[tuple[int, Sequence[int], int]]]],
+        reserved: int = 1,
+    ) -> tuple[Extents, list[list[int | None]], list[tuple[int, int]]]:
+        """A new book when the old one is lost, from what all living owners claim: (owner, its extents, pages of them
+        that it has not adopted, what it reads: (owner, pages, until)). Also, for each claim and each of its reads, the
+        lease at the book (None: the owner keeps it itself, or it is over); and pages freed."""
+
+    @property
+    def pages(self) -> int: ...
+    @property
+    def reserved(self) -> int: ...
+    @property
+    def extent_pages(self) -> int: ...
+    def __len__(self) -> int:
+        """Extents of the pool."""
+
+    def join(self, owner: int) -> None: ...
+    def grant(self, owner: int) -> ExtentGrant:
+        """One more extent: right behind one that it has if that is free, else far from those of others. Raises
+        `OutOfExtents`, `UnknownOwner`."""
+
+    def give_back(self, owner: int, extent: int) -> None:
+        """The owner has retired all pages of the extent."""
+
+    def died(self, owner: int) -> tuple[list[int], list[tuple[int, int]]]:
+        """Who must `report` what it reads of the dead one's pages before they are granted again; and pages freed."""
+
+    def report(self, reader: int, dead: int, reads: Sequence[tuple[Sequence[int], int]]) -> list[int]:
+        """All that `reader` reads of a dead owner: (pages, until). A lease at the book for each. It accepts no lease of
+        that owner from now on."""
+
+    def renew(self, lease: int, now: int, until: int) -> None:
+        """Raises `UnknownLease` when it has ended, at `now` or before."""
+
+    def end(self, lease: int) -> list[tuple[int, int]]:
+        """A reader has done. Pages freed. Raises `UnknownLease`."""
+
+    def expire(self, now: int) -> list[tuple[int, int]]:
+        """Ends the reads that are over. Pages freed."""
+
+    @property
+    def next_expiry(self) -> int | None:
+        """When `expire` has something to do next."""
+
+    def owner_of(self, extent: int) -> int | None: ...
+    def counters(self) -> dict[str, int]:
+        """ "owners"; "extents", of which "free", "owned" and "orphaned"; "withheld": pages of the dead still read."""
+
+    def check(self) -> None:
+        """Verifies every invariant. Raises `CorruptState`."""
 
 @final
 class PageMove:

@@ -16,6 +16,7 @@ mod locks;
 mod node;
 mod page_keys;
 mod pages;
+mod pages_extents;
 mod pages_run;
 mod pages_tiers;
 mod prefix;

@@ -5,14 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use omniflow_pages::{Generation, LeaseId, Moment, OwnerId, PageAllocator as Allocator, PageId};
+use omniflow_pages::{
+    Generation, LeaseId, Moment, OwnerId, PageAllocator as Allocator, PageId, Stamped,
+};
 use pyo3::prelude::*;
 
 use crate::buffers;
 use crate::errors;
 pub use crate::pages_run::PageRun;
 use crate::pages_run::{PageCopies, PageIds, PagePin};
-use crate::pages_tiers;
+use crate::{pages_extents, pages_tiers};
 
 /// Adds the classes of this file and those beside it to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -21,6 +23,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PageCopies>()?;
     module.add_class::<PageIds>()?;
     module.add_class::<PagePin>()?;
+    pages_extents::register(module)?;
     pages_tiers::register(module)
 }
 
@@ -97,6 +100,26 @@ impl PageAllocator {
     fn allocate(&self, pages: usize, tenant: &str) -> PyResult<PageRun> {
         let run = self.allocator.allocate_for(tenant, pages);
         run.map(PageRun::from).map_err(errors::pages)
+    }
+
+    fn lease(
+        &self,
+        pages: &Bound<'_, PyAny>,
+        generations: &Bound<'_, PyAny>,
+        holder: u64,
+        until: u64,
+    ) -> PyResult<u64> {
+        let (pages, generations) = buffers::stamps(pages, generations)?;
+        let stamped = pages.into_iter().zip(generations);
+        let stamped = stamped.map(|(page, generation)| Stamped {
+            page: PageId(page),
+            generation: Generation(generation),
+        });
+        let stamped: Vec<Stamped> = stamped.collect();
+        let lease = self
+            .allocator
+            .lease(&stamped, OwnerId(holder), Moment(until));
+        lease.map(|lease| lease.0).map_err(errors::pages)
     }
 
     fn renew(&self, lease: u64, now: u64, until: u64) -> PyResult<()> {

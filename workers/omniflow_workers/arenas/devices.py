@@ -5,7 +5,7 @@ from __future__ import annotations
 from omniflow_core import ArenaLayout, OfferedArena
 from omniflow_workers.arenas.base import Arena, DeviceUnavailableError
 from omniflow_workers.arenas.cpu import CpuArena
-from omniflow_workers.arenas.cuda import CudaArena
+from omniflow_workers.arenas.cuda import CudaArena, device_number
 
 
 def create_arena(layout: ArenaLayout, *, prefault: bool = False, huge_pages: bool = True) -> Arena:
@@ -31,6 +31,24 @@ def open_arena(offered: OfferedArena, wanted: ArenaLayout | None = None, *, writ
             return CpuArena.open(offered, wanted, writable=writable)
         case _:
             return CudaArena.open(offered, wanted, writable=writable)
+
+
+def host_name_of(device: str) -> str:
+    """Equal in all processes of the host for one device, whatever CUDA_VISIBLE_DEVICES calls it there.
+
+    Raises `DeviceUnavailableError` when there is no such device.
+    """
+    if _kind(device) == "cpu":
+        return "cpu"
+    import torch
+
+    number, count = device_number(device), torch.cuda.device_count()
+    if number >= count:
+        raise DeviceUnavailableError(
+            f"there is no {device} here: torch finds {count} CUDA devices; "
+            "check the driver (nvidia-smi) and CUDA_VISIBLE_DEVICES"
+        )
+    return f"cuda-{torch.cuda.get_device_properties(number).uuid}"
 
 
 def _kind(device: str) -> str:

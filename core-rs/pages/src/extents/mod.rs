@@ -165,7 +165,8 @@ impl Extents {
         Ok(())
     }
 
-    /// Gives an owner one more extent: right behind one that it has, if that is free; else one without withheld pages.
+    /// Gives an owner one more extent, the best of those with the fewest withheld pages: right behind one that it has,
+    /// if that is free; else far from those of others, so that it and they find the next one right behind, too.
     pub fn grant(&mut self, owner: OwnerId) -> Result<Grant, ExtentError> {
         let own = self
             .owners
@@ -177,10 +178,12 @@ impl Extents {
             .map(|extent| ExtentId(extent.0 + 1))
             .find(|extent| self.free.contains(extent) && withheld(extent).is_empty());
         let extent = behind.or_else(|| {
-            self.free
-                .iter()
-                .copied()
-                .min_by_key(|extent| withheld(extent).len())
+            let apart = self.free.iter().copied();
+            let unread = |extent: &ExtentId| withheld(extent).is_empty();
+            amid_the_longest(apart.filter(unread)).or_else(|| {
+                let free = self.free.iter().copied();
+                free.min_by_key(|extent| withheld(extent).len())
+            })
         });
         let Some(extent) = extent else {
             return Err(ExtentError::OutOfExtents {
@@ -290,6 +293,11 @@ impl Extents {
         self.returned(pages)
     }
 
+    /// When [`Extents::expire`] has something to do next.
+    pub fn next_expiry(&self) -> Option<Moment> {
+        self.readers.next_end()
+    }
+
     /// Who allocates from the extent; none: nobody, or a dead owner.
     pub fn owner_of(&self, extent: ExtentId) -> Option<OwnerId> {
         let mut owners = self.owners.iter();
@@ -355,4 +363,25 @@ impl Extents {
         };
         pages.into_iter().filter_map(now_of).collect()
     }
+}
+
+/// Of rising extents: the first of the pool's, if it begins the longest series of neighbours; else that series' middle one.
+fn amid_the_longest(extents: impl Iterator<Item = ExtentId>) -> Option<ExtentId> {
+    let mut longest: Option<Range<u32>> = None;
+    let mut series = 0..0;
+    for ExtentId(extent) in extents {
+        if extent != series.end || series.is_empty() {
+            series = extent..extent;
+        }
+        series.end = extent + 1;
+        if longest
+            .as_ref()
+            .is_none_or(|longest| longest.len() < series.len())
+        {
+            longest = Some(series.clone());
+        }
+    }
+    let longest = longest?;
+    let middle = longest.start + (longest.end - longest.start - 1) / 2;
+    Some(ExtentId(if longest.start == 0 { 0 } else { middle }))
 }

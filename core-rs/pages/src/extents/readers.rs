@@ -56,6 +56,11 @@ impl Readers {
         unread
     }
 
+    /// When [`Readers::expire`] has something to do next.
+    pub(super) fn next_end(&self) -> Option<Moment> {
+        self.leases.next_end()
+    }
+
     /// The pages that nobody reads any more.
     pub(super) fn drop_reader(&mut self, reader: OwnerId) -> Vec<PageId> {
         let mut unread = Vec::new();

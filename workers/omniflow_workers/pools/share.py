@@ -1,0 +1,254 @@
+"""A process's share of a pool."""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import socket
+import threading
+from collections.abc import Iterable
+from typing import Final
+
+from omniflow_core import AddressInUse, ArenaChannel, ArenaError, ArenaListener, ChannelTimeout, PageAllocator
+from omniflow_workers.arenas import Arena
+from omniflow_workers.pools.addresses import PoolAddress
+from omniflow_workers.pools.clock import now_ms
+from omniflow_workers.pools.keeper import Keeper
+from omniflow_workers.pools.locks import PoolLocks
+from omniflow_workers.pools.member import Member
+from omniflow_workers.pools.reading import Read, Reading
+from omniflow_workers.pools.wire import Message
+from omniflow_workers.stop_at import stop_at
+
+log = logging.getLogger(__name__)
+
+_ANSWER_S = 2.0
+"""How long `grow` waits for the keeper, and `reading` for a new one."""
+_SEND_S = 5.0
+_RETRY_S = 0.02
+_JOIN_S = 10.0
+
+
+class PoolShare:
+    """What one process has of a pool (`join_pool`). Safe to use from several threads.
+
+    When the keeper of the pool's book dies, one of the members keeps the next one, with what all of them have; until
+    then nothing grows, and everything else goes on.
+    """
+
+    def __init__(
+        self,
+        address: PoolAddress,
+        arena: Arena,
+        member: Member,
+        allocator: PageAllocator,
+        locks: PoolLocks,
+        shown: socket.socket,
+        channel: ArenaChannel,
+        keeper: Keeper | None,
+    ) -> None:
+        self.arena: Final = arena
+        """All pages, mapped writable: write to pages that `allocator` has handed out, and to no other."""
+        self.allocator: Final = allocator
+        self.owner: Final = member.owner
+        """Names this life of the process in the pool: what others give as holder of leases."""
+        self._address = address
+        self._member = member
+        self._locks = locks
+        self._shown = shown
+        self._keeper = keeper
+        self._changed = threading.Condition()
+        self._closing = False
+        self._channel: ArenaChannel | None = channel
+        self._wake, self._woken = socket.socketpair()
+        self._thread = threading.Thread(target=self._run, name="pool-member", daemon=True)
+        self._thread.start()
+
+    @property
+    def limit(self) -> int:
+        """The most pages that it can have at once."""
+        return self._member.limit * self._member.shape.extent_pages
+
+    @property
+    def wanted(self) -> bool:
+        """Whether another worker wants pages, there are none, and this one has more than its part: evict, and
+        `shrink`."""
+        return self._member.wanted
+
+    def grow(self, pages: int) -> bool:
+        """Asks for extents until `pages` are free. False: the pool, or what this process may have of it, has no
+        more."""
+        if self.allocator.free_pages >= pages:
+            return True
+        with self._changed:
+            if self._channel is not None and self._member.may_ask:
+                self._send(self._member.want(pages))
+                self._changed.wait_for(lambda: not self._member.asking, _ANSWER_S)
+        return self.allocator.free_pages >= pages
+
+    def shrink(self, keep: int = 0) -> int:
+        """Gives whole free extents back, but keeps `keep` pages in all. How many pages it gave."""
+        shape = self._member.shape
+        with self._changed:
+            before = len(self._member.extents)
+            said = self._member.give_back(-(-keep // shape.extent_pages))
+            if said:
+                stop_at("pool.member.retired")
+            self._send(said)
+            return (before - len(self._member.extents)) * shape.extent_pages
+
+    def reading(self, owner: int, pages: Iterable[int], until: int) -> Reading:
+        """Says that `owner` has leased these pages to this process until `until` (`now_ms`), and they are read in
+        place: they stay as they are until then, or until the result is ended, even if the owner dies.
+
+        Check the pages' generations after this and before they are used. Raises `OwnerGoneError`.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: not self._member.claiming, _ANSWER_S)
+            read = self._member.begin_read(owner, tuple(int(page) for page in pages), until)
+        return Reading(read, self._renew, self._end_read)
+
+    def counters(self) -> dict[str, int]:
+        """Of this process: "extents", "withheld" (pages of them that others read, from an owner before), "limit"
+        (pages), "reads" (leases of other owners), "keeps" (1: it keeps the pool's book), and those of its allocator;
+        where it keeps the book, that book's with "pool_" before them."""
+        with self._changed:
+            member = self._member
+            found = {
+                "extents": len(member.extents),
+                "withheld": len(member.withheld),
+                "limit": self.limit,
+                "reads": len(member.reads),
+                "keeps": 0,
+            }
+            keeper = self._keeper
+        if keeper is not None and keeper.alive:
+            found["keeps"] = 1
+            found |= {f"pool_{name}": count for name, count in keeper.counters().items()}
+        return {**self.allocator.counters(), **found}
+
+    def close(self) -> None:
+        """Leaves the pool: nothing of it may be in use here any more. Its extents are handed out again when nobody else
+        reads them. Again: nothing."""
+        with self._changed:
+            if self._closing:
+                return
+            self._closing = True
+            self._wake.send(b"x")
+        self._thread.join(_JOIN_S)
+        self._locks.close()
+        self._shown.close()
+        self._channel = None
+        if self._keeper is not None:
+            self._keeper.close()
+
+    def __enter__(self) -> PoolShare:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _renew(self, read: Read, until: int) -> None:
+        with self._changed:
+            self._send(self._member.reads.renew(read, until))
+
+    def _end_read(self, read: Read) -> None:
+        with self._changed:
+            self._send(self._member.reads.end(read))
+
+    def _send(self, messages: Iterable[Message]) -> None:
+        """To the keeper, if there is one: what a new one must know, the claim says."""
+        for message in messages:
+            if self._channel is None:
+                return
+            try:
+                self._channel.send(message.encode(), patience=_SEND_S)
+            except ArenaError as error:
+                self._lose(error)
+
+    def _lose(self, error: Exception) -> None:
+        log.debug("the keeper of the pool is gone: %s", error)
+        self._channel = None
+        self._member.asking = False
+        self._changed.notify_all()
+        self._wake.send(b"x")  # the thread may wait for a channel that is no more
+
+    def _run(self) -> None:
+        while not self._closing:
+            channel = self._channel
+            if channel is None:
+                self._find_keeper()
+                continue
+            with selectors.DefaultSelector() as selector:
+                selector.register(channel, selectors.EVENT_READ)
+                selector.register(self._woken, selectors.EVENT_READ)
+                while not self._closing and self._channel is channel:
+                    ready = [key.fileobj for key, _ in selector.select()]
+                    if self._woken in ready:
+                        self._woken.recv(64)
+                    if channel in ready:
+                        self._hear(channel)
+        for end in (self._wake, self._woken):
+            end.close()
+
+    def _hear(self, channel: ArenaChannel) -> None:
+        """All that the keeper has said so far. What it said before it died counts: no other book is made without it."""
+        while not self._closing:
+            try:
+                payload, _ = channel.receive(patience=0)
+                message = Message.decode(payload)
+            except ChannelTimeout:
+                return
+            except (ArenaError, ValueError) as error:
+                with self._changed:
+                    if self._channel is channel:
+                        self._lose(error)
+                return
+            stop_at(f"pool.member.{message.kind.name.lower()}")
+            with self._changed:
+                self._heard(message)
+                self._changed.notify_all()
+            stop_at(f"pool.member.{message.kind.name.lower()}.done")
+
+    def _heard(self, message: Message) -> None:
+        try:
+            self._send(self._member.heard(message, now_ms()))
+        except (ValueError, RuntimeError) as error:
+            log.error("a pool of KV pages cannot be trusted, and is used no further than it is: %s", error)
+            self._member.alone = True
+        if self._member.alone:
+            self._channel = None
+
+    def _find_keeper(self) -> None:
+        """The keeper is gone: takes its place, or tells who was quicker what this process has."""
+        if self._member.alone:
+            self._woken.recv(64)
+            return
+        with self._changed:
+            if self._keeper is None or not self._keeper.alive:
+                self._keeper = self._take_place()
+        try:
+            channel = ArenaChannel.connect(self._address.keeper)
+        except ArenaError:  # between two keepers
+            self._pause()
+            return
+        stop_at("pool.member.claiming")
+        with self._changed:
+            self._channel = channel
+            self._send(self._member.claim(now_ms()))
+
+    def _take_place(self) -> Keeper | None:
+        try:
+            listener = ArenaListener(self._address.keeper)
+        except AddressInUse:
+            return None
+        except ArenaError as error:  # no descriptor is left, say
+            log.warning("nobody keeps a pool of KV pages: %s", error)
+            return None
+        return Keeper(listener, self.arena, self._member.shape, lost=True)
+
+    def _pause(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._woken, selectors.EVENT_READ)
+            if selector.select(_RETRY_S):
+                self._woken.recv(64)

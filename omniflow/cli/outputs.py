@@ -8,6 +8,7 @@ from typing import Any
 
 from omniflow.errors import InvalidArgument, OmniFlowError
 from omniflow.types import AnyRecord, Audio, Image, Tensor, Video
+from omniflow.types.buffers import Data
 
 # What fits a terminal without pushing everything else off it.
 LONGEST_SHOWN_TEXT = 2_000
@@ -121,6 +122,6 @@ def _text_file(path: Path, text: str) -> Path:
     return path
 
 
-def _bytes_file(path: Path, data: bytes) -> Path:
+def _bytes_file(path: Path, data: Data) -> Path:
     path.write_bytes(data)
     return path

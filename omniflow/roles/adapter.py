@@ -6,15 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from typing_extensions import Buffer
+
 import omniflow_core as core
 from omniflow.errors import BadOutput, Cancelled, InternalError, InvalidArgument, TooLarge
 from omniflow.roles.activation import Activation, CoreActivation, CoreReady
 from omniflow.roles.description import NO_DEFAULT, MethodSpec, PortSpec, RoleSpec
 from omniflow.roles.failure import InvalidInput, QueueClosed, failure_of
 from omniflow.roles.frame import StatefulFrame, state_bytes, states_of
-from omniflow.types import Stream, ValueType, decode, encode
+from omniflow.types import Stream, ValueType
+from omniflow.types.big import decode_payload, encode_parts
 from omniflow.types.codec import decode_all, short_text
 from omniflow.types.value_type import Kind
+from omniflow.types.wire import Encoded
 
 _READ_FRAMES = 64
 _READ_SECONDS = 1.0
@@ -125,7 +129,7 @@ class TypedActivation:
         if payloads is None:
             return None
         try:
-            return decode_all(payloads, port.type, field=name)
+            return _all_decoded(payloads, port.type, name)
         except InvalidArgument as error:
             error.field = error.field or name
             raise
@@ -147,7 +151,7 @@ class TypedActivation:
         emit, name, text = self._core.emit, port.name, port.type.kind is Kind.TEXT
 
         def send(frame: Any, more: bool) -> bool:
-            payload = short_text(frame) if text and frame.__class__ is str else None
+            payload: Encoded | None = short_text(frame) if text and frame.__class__ is str else None
             if payload is None:
                 payload = self._encoded(port, frame)
             try:
@@ -185,7 +189,7 @@ class TypedActivation:
         names = {port.name for port in self.spec.inputs} | {each.name for each in self.spec.parameters}
         self._core.fail(failure_of(error, names).to_proto().SerializeToString())
 
-    def _encoded(self, port: PortSpec, frame: Any) -> bytes:
+    def _encoded(self, port: PortSpec, frame: Any) -> Encoded:
         try:
             return self._payload(frame, port)
         except TooLarge as error:
@@ -202,16 +206,17 @@ class TypedActivation:
                 cure="yield what the method declares, or correct its annotation",
             ) from error
 
-    def _payload(self, frame: Any, port: PortSpec) -> bytes:
+    def _payload(self, frame: Any, port: PortSpec) -> Encoded:
         if frame.__class__ is not StatefulFrame:
-            return encode(frame, port.type, field=port.name)
+            return encode_parts(frame, port.type, field=port.name)
         if not self.spec.options.resumable:
             raise BadOutput(
                 f"`{self.method}` is not resumable, and sends a frame with state on `{port.name}`",
                 field=port.name,
                 cure="decorate it with @method(resumable=True), or send the value alone",
             )
-        return encode(frame.value, port.type, field=port.name) + state_bytes(frame.state)
+        payload, state = encode_parts(frame.value, port.type, field=port.name), state_bytes(frame.state)
+        return payload + state if isinstance(payload, bytes) else [*payload, state]
 
     def _parameter(self, name: str, type: ValueType, default: Any) -> Any:
         payload = self._constants.get(name)
@@ -269,12 +274,18 @@ class TypedQueue:
         return len(self._core)
 
 
-def _decoded(payload: bytes, type: ValueType, name: str) -> Any:
+def _decoded(payload: bytes | Buffer, type: ValueType, name: str) -> Any:
     try:
-        return decode(payload, type, field=name)
+        return decode_payload(payload, type, field=name)
     except InvalidArgument as error:
         error.field = error.field or name
         raise
+
+
+def _all_decoded(payloads: Sequence[bytes | Buffer], type: ValueType, name: str) -> list[Any]:
+    if type.kind is Kind.TEXT:
+        return decode_all([each if isinstance(each, bytes) else bytes(each) for each in payloads], type, field=name)
+    return [decode_payload(each, type, field=name) for each in payloads]
 
 
 def _translated(error: core.CoreError) -> Exception:

@@ -18,6 +18,7 @@ from omniflow.roles.description import MethodSpec, RoleSpec, bundle_values, spec
 from omniflow.roles.invoke import invoke
 from omniflow.roles.role import Role
 from omniflow.types import decode, encode
+from omniflow.types.wire import Encoded, joined
 from omniflow.v1 import error_pb2
 
 
@@ -148,10 +149,10 @@ class MemoryActivation:
                 return None if parameter in self._ended else []
             return [frames.popleft() for _ in range(min(max_n, len(frames)))]
 
-    def emit(self, port: str, frames: list[bytes], more: bool = False) -> int:
+    def emit(self, port: str, frames: Sequence[Encoded], more: bool = False) -> int:
         if self._cancelled:
             raise core.Cancelled("the job was cancelled")
-        self._sent[port] += frames
+        self._sent[port] += map(joined, frames)
         return len(frames)
 
     def wait_for_room(self, timeout: float) -> bool:
@@ -163,7 +164,7 @@ class MemoryActivation:
     def end(self, port: str) -> None:
         """Outputs end with the activation here."""
 
-    def finish(self, features: dict[str, float], last: Sequence[tuple[str, bytes]] = (), more: bool = False) -> None:
+    def finish(self, features: dict[str, float], last: Sequence[tuple[str, Encoded]] = (), more: bool = False) -> None:
         for port, frame in last:
             self.emit(port, [frame])
         self.features = dict(features)

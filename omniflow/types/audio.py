@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from omniflow.errors import InvalidArgument
+from omniflow.types.buffers import Data, aligned
 from omniflow.types.limits import MAX_CHANNELS, MAX_SAMPLE_RATE
 
 if TYPE_CHECKING:  # NumPy comes with the first array: processes that make none start sooner
@@ -27,10 +28,13 @@ class Audio:
     Raises `InvalidArgument` when the bytes do not make whole frames of that form. An empty sound is a sound.
     """
 
-    data: bytes = field(repr=False)
+    data: Data = field(repr=False)
     encoding: Encoding
     sample_rate: int
     channels: int = 1
+
+    def __hash__(self) -> int:
+        return hash((bytes(self.data), self.encoding, self.sample_rate, self.channels))
 
     def __post_init__(self) -> None:
         if self.encoding not in _DTYPES:
@@ -136,7 +140,7 @@ class Audio:
         """Samples without a copy, read-only: int16 or float32, shape (frames, channels)."""
         import numpy as np
 
-        return np.frombuffer(self.data, _DTYPES[self.encoding]).reshape(-1, self.channels)
+        return aligned(np.frombuffer(self.data, _DTYPES[self.encoding])).reshape(-1, self.channels)
 
     def to_wav(self) -> bytes:
         """A WAV file of 16-bit samples; floats beyond -1..1 are clipped."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from google.protobuf.message import DecodeError
 
 from omniflow.errors import InvalidArgument, TooLarge
 from omniflow.types.audio import Audio
+from omniflow.types.buffers import Data
 from omniflow.types.image import Image
 from omniflow.types.limits import MAX_FRAME_BYTES
 from omniflow.types.record import AnyRecord, is_record
@@ -23,7 +24,7 @@ T = TypeVar("T")
 _TEXT = Kind.TEXT  # looked up once: an enum's members are found by a slow path
 _TEXT_TAG = 0x0A  # field 1, length-delimited: Value.text
 _SHORT = 0x4000  # bytes from which on a length takes more than two
-_ENCODINGS: dict[str, value_pb2.Audio.Encoding.ValueType] = {
+ENCODINGS: dict[str, value_pb2.Audio.Encoding.ValueType] = {
     "pcm_s16": value_pb2.Audio.PCM_S16,
     "pcm_f32": value_pb2.Audio.PCM_F32,
 }
@@ -52,7 +53,7 @@ def encode(value: Any, type: ValueType | None = None, *, field: str = "", limit:
     """
     if value.__class__ is str and (type is None or type.kind is _TEXT):
         return _encode_text(value, field, limit)
-    _refuse_oversized(_least_bytes(value), field, limit)
+    refuse_oversized(least_bytes(value), field, limit)
     return to_message(value, type, field=field).SerializeToString()
 
 
@@ -109,7 +110,7 @@ def check(value: Any, type: ValueType, *, field: str = "") -> None:
             return
         raise InvalidArgument(f"wants {type}, got None", field=field, cure=f"pass {type.frame().one}")
     if type.kind is Kind.RECORD:
-        wrong = not (isinstance(value, AnyRecord) or is_record(value.__class__)) or _record_name(value) != type.record
+        wrong = not (isinstance(value, AnyRecord) or is_record(value.__class__)) or record_name(value) != type.record
     else:
         wrong = not isinstance(value, _PYTHON[type.kind]) or (value.__class__ is bool and type.kind is not Kind.BOOLEAN)
         # A set has no order, so it is a list only where order means nothing: as Choices.
@@ -140,21 +141,25 @@ def to_message(value: Any, type: ValueType | None = None, *, field: str = "") ->
             return value_pb2.Value(real=value)
         case Image():
             return value_pb2.Value(
-                image=value_pb2.Image(data=value.data, format=value.format, width=value.width, height=value.height)
+                image=value_pb2.Image(
+                    data=bytes(value.data), format=value.format, width=value.width, height=value.height
+                )
             )
         case Audio():
             return value_pb2.Value(
                 audio=value_pb2.Audio(
-                    data=value.data,
-                    encoding=_ENCODINGS[value.encoding],
+                    data=bytes(value.data),
+                    encoding=ENCODINGS[value.encoding],
                     sample_rate=value.sample_rate,
                     channels=value.channels,
                 )
             )
         case Video():
-            return value_pb2.Value(video=value_pb2.Video(data=value.data, format=value.format))
+            return value_pb2.Value(video=value_pb2.Video(data=bytes(value.data), format=value.format))
         case Tensor():
-            return value_pb2.Value(tensor=value_pb2.Tensor(dtype=value.dtype, shape=value.shape, data=value.data))
+            return value_pb2.Value(
+                tensor=value_pb2.Tensor(dtype=value.dtype, shape=value.shape, data=bytes(value.data))
+            )
         case set() | frozenset() if type is not None:
             return to_message(sorted(value, key=str), dataclasses.replace(type, python=None), field=field)
         case list() | tuple():
@@ -171,10 +176,7 @@ def to_message(value: Any, type: ValueType | None = None, *, field: str = "") ->
 def from_message(message: value_pb2.Value, type: ValueType | None = None, *, field: str = "") -> Any:
     """Like `decode`, after parsing."""
     kind = message.WhichOneof("kind")
-    if type is not None and kind != type.kind.name.lower() and not (type.kind is Kind.REAL and kind == "integer"):
-        raise InvalidArgument(
-            f"wants {type.frame()}, got {kind or 'an empty value'}", field=field, cure=f"send {type.frame().one}"
-        )
+    require_kind(kind, type, field)
     match kind:
         case "text":
             return message.text
@@ -187,18 +189,17 @@ def from_message(message: value_pb2.Value, type: ValueType | None = None, *, fie
         case "image":
             return Image.from_header(message.image.data, origin=field)
         case "audio":
-            return _audio(message.audio, field)
+            return audio_from(message.audio, message.audio.data, field)
         case "video":
             return Video.from_bytes(message.video.data, origin=field)
         case "tensor":
-            tensor = message.tensor
-            return _named(field, lambda: Tensor(tensor.dtype, tuple(tensor.shape), tensor.data))
+            return tensor_from(message.tensor, message.tensor.data, field)
         case "list":
             item = type.item if type is not None else None
             items = [
                 from_message(each, item, field=f"{field}[{index}]") for index, each in enumerate(message.list.items)
             ]
-            return type.python(items) if type is not None and type.python is not None else items
+            return listed(items, type)
         case "record":
             return _record_from_message(message.record, type, field)
         case _:
@@ -208,16 +209,17 @@ def from_message(message: value_pb2.Value, type: ValueType | None = None, *, fie
 
 
 def _encode_text(text: str, field: str, limit: int) -> bytes:
-    _refuse_oversized(len(text), field, limit)
+    refuse_oversized(len(text), field, limit)
     payload = short_text(text) if len(text) < _SHORT else None
     if payload is None:
-        _refuse_oversized(len(_checked_text(text, field)), field, limit)
+        refuse_oversized(len(_checked_text(text, field)), field, limit)
         return value_pb2.Value(text=text).SerializeToString()
-    _refuse_oversized(len(payload), field, limit)
+    refuse_oversized(len(payload), field, limit)
     return payload
 
 
-def _refuse_oversized(size: int, field: str, limit: int) -> None:
+def refuse_oversized(size: int, field: str, limit: int) -> None:
+    """Raises `TooLarge` for a frame that has at least `size` bytes."""
     if size > limit:
         raise TooLarge(
             f"{size:,} bytes or more are over the limit of {limit:,} for one frame",
@@ -226,7 +228,7 @@ def _refuse_oversized(size: int, field: str, limit: int) -> None:
         )
 
 
-def _least_bytes(value: Any) -> int:
+def least_bytes(value: Any) -> int:
     """No more than its payload will have, told without a look at the bytes."""
     match value:
         case str():
@@ -234,11 +236,11 @@ def _least_bytes(value: Any) -> int:
         case Image() | Audio() | Video() | Tensor():
             return len(value.data)
         case list() | tuple() | set() | frozenset():
-            return sum(map(_least_bytes, value))
+            return sum(map(least_bytes, value))
         case AnyRecord():
-            return sum(map(_least_bytes, value.fields.values()))
+            return sum(map(least_bytes, value.fields.values()))
         case _ if is_record(value.__class__):
-            return sum(_least_bytes(getattr(value, each.name)) for each in dataclasses.fields(value))
+            return sum(least_bytes(getattr(value, each.name)) for each in dataclasses.fields(value))
         case _:
             return 0
 
@@ -274,11 +276,30 @@ def _checked_text(text: str, field: str) -> bytes:
         ) from error
 
 
-def _audio(message: value_pb2.Audio, field: str) -> Audio:
+def require_kind(kind: str | None, type: ValueType | None, field: str) -> None:
+    """Raises `InvalidArgument` unless a value of this kind of `Value.kind` is of `type`."""
+    if type is not None and kind != type.kind.name.lower() and not (type.kind is Kind.REAL and kind == "integer"):
+        raise InvalidArgument(
+            f"wants {type.frame()}, got {kind or 'an empty value'}", field=field, cure=f"send {type.frame().one}"
+        )
+
+
+def listed(items: list[Any], type: ValueType | None) -> Any:
+    """Items as the list, tuple or set that `type` asks for."""
+    return type.python(items) if type is not None and type.python is not None else items
+
+
+def tensor_from(message: value_pb2.Tensor, data: Data, field: str) -> Tensor:
+    """A tensor whose bytes are `data`, and everything else as `message` says."""
+    return _named(field, lambda: Tensor(message.dtype, tuple(message.shape), data))
+
+
+def audio_from(message: value_pb2.Audio, data: Data, field: str) -> Audio:
+    """The same of a sound."""
     encoding = _ENCODING_NAMES.get(message.encoding)
     if encoding is None:
         raise InvalidArgument("the sound has no known encoding", field=field, cure="set PCM_S16 or PCM_F32")
-    return _named(field, lambda: Audio(message.data, encoding, message.sample_rate, message.channels))
+    return _named(field, lambda: Audio(data, encoding, message.sample_rate, message.channels))
 
 
 def _named(field: str, make: Callable[[], T]) -> T:
@@ -290,14 +311,21 @@ def _named(field: str, make: Callable[[], T]) -> T:
         raise
 
 
-def _record_name(value: Any) -> str:
+def record_name(value: Any) -> str:
+    """What its record is called."""
     return value.name if isinstance(value, AnyRecord) else value.__class__.__name__
 
 
-def _record_to_message(value: Any, type: ValueType | None, field: str) -> value_pb2.Record:
+def inside(field: str, name: str) -> str:
+    """The place of a record's field."""
+    return f"{field}.{name}" if field else name
+
+
+def members_of(value: Any, type: ValueType | None, field: str) -> Iterator[tuple[str, Any, ValueType | None, str]]:
+    """(name, value, type if known, place) of each field of a record that has something."""
     types = {each.name: each.type for each in type.fields} if type is not None else {}
     if isinstance(value, AnyRecord):
-        members = value.fields
+        members: Mapping[str, Any] = value.fields
     elif is_record(value.__class__):
         members = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
     else:
@@ -306,28 +334,50 @@ def _record_to_message(value: Any, type: ValueType | None, field: str) -> value_
             field=field,
             cure="pass a media value, a @record or a list of these",
         )
-    message = value_pb2.Record(name=_record_name(value))
     for name, member in members.items():
-        if member is None and (name not in types or types[name].optional):
-            continue
-        message.fields[name].CopyFrom(to_message(member, types.get(name), field=f"{field}.{name}" if field else name))
+        kind = types.get(name)
+        if member is not None or not (kind is None or kind.optional):
+            yield name, member, kind, inside(field, name)
+
+
+def _record_to_message(value: Any, type: ValueType | None, field: str) -> value_pb2.Record:
+    message = value_pb2.Record(name=record_name(value))
+    for name, member, kind, place in members_of(value, type, field):
+        message.fields[name].CopyFrom(to_message(member, kind, field=place))
     return message
 
 
 def _record_from_message(message: value_pb2.Record, type: ValueType | None, field: str) -> Any:
     if type is None:
         return AnyRecord(message.name, {name: from_message(each, field=name) for name, each in message.fields.items()})
-    if message.name != type.record:
-        raise InvalidArgument(f"wants a {type.record}, got a {message.name}", field=field, cure=f"send a {type.record}")
+    return record_from(
+        message.name,
+        message.fields.keys(),
+        lambda name, type, place: from_message(message.fields[name], type, field=place),
+        type,
+        field,
+    )
+
+
+def record_from(
+    name: str,
+    present: Container[str],
+    member: Callable[[str, ValueType, str], Any],
+    type: ValueType,
+    field: str,
+) -> Any:
+    """The record of `type` whose fields `member` makes of a name, its type and its place. Raises `InvalidArgument`."""
+    if name != type.record:
+        raise InvalidArgument(f"wants a {type.record}, got a {name}", field=field, cure=f"send a {type.record}")
     members: dict[str, Any] = {}
     for each in type.fields:
-        place = f"{field}.{each.name}" if field else each.name
-        if each.name in message.fields:
-            members[each.name] = from_message(message.fields[each.name], each.type, field=place)
+        place = inside(field, each.name)
+        if each.name in present:
+            members[each.name] = member(each.name, each.type, place)
         elif each.type.optional:
             members[each.name] = None
         else:
             raise InvalidArgument(
                 f"the {type.record} lacks `{each.name}`", field=place, cure=f"set it to {each.type.one}"
             )
-    return type.python(**members) if type.python is not None else AnyRecord(message.name, members)
+    return type.python(**members) if type.python is not None else AnyRecord(name, members)

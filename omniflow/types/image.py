@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omniflow.errors import InvalidArgument, TooLarge
+from omniflow.types.buffers import Data
 from omniflow.types.limits import MAX_PIXELS, require_bytes
 
 if TYPE_CHECKING:  # both come with the first picture: processes that see none start half a second sooner
@@ -28,11 +29,14 @@ class Image:
     picture or has over `max_pixels` pixels before anything is decoded.
     """
 
-    data: bytes = field(repr=False)
+    data: Data = field(repr=False)
     format: str
     width: int
     height: int
     origin: str = field(default="", repr=False, compare=False)  # the input that brought it, for messages
+
+    def __hash__(self) -> int:
+        return hash((bytes(self.data), self.format))
 
     @classmethod
     def open(cls, path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Image:
@@ -46,7 +50,7 @@ class Image:
         return cls.from_bytes(data, max_pixels=max_pixels, origin=str(path))
 
     @classmethod
-    def from_bytes(cls, data: bytes, *, max_pixels: int = MAX_PIXELS, origin: str = "") -> Image:
+    def from_bytes(cls, data: Data, *, max_pixels: int = MAX_PIXELS, origin: str = "") -> Image:
         """An encoded picture's bytes, decoded once to prove them whole.
 
         Raises `InvalidArgument` (no picture, truncated) or `TooLarge`, naming `origin` as the field.
@@ -56,7 +60,7 @@ class Image:
         return image
 
     @classmethod
-    def from_header(cls, data: bytes, *, max_pixels: int = MAX_PIXELS, origin: str = "") -> Image:
+    def from_header(cls, data: Data, *, max_pixels: int = MAX_PIXELS, origin: str = "") -> Image:
         """Like `from_bytes`, but trusts that the pixels are whole until they are asked for."""
         from PIL import Image as Pillow
         from PIL import UnidentifiedImageError
@@ -69,10 +73,10 @@ class Image:
         except Pillow.DecompressionBombError as error:
             raise _too_large(str(error), origin) from error
         except UnidentifiedImageError as error:
-            if data.startswith(_SIGNATURES):
+            if bytes(data[:4]).startswith(_SIGNATURES):
                 raise _damaged(data, error, origin) from error
             raise InvalidArgument(
-                f"not a picture: {len(data)} bytes that start with {data[:8]!r}",
+                f"not a picture: {len(data)} bytes that start with {bytes(data[:8])!r}",
                 field=origin,
                 cure="send PNG, JPEG, WebP, GIF, BMP or TIFF",
             ) from error
@@ -127,7 +131,7 @@ class Image:
         return replace(self, origin=origin)
 
 
-def _damaged(data: bytes, error: Exception, origin: str) -> InvalidArgument:
+def _damaged(data: Data, error: Exception, origin: str) -> InvalidArgument:
     return InvalidArgument(
         f"the image is damaged or truncated ({len(data)} bytes)",
         field=origin,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from omniflow.errors import InvalidArgument
+from omniflow.types.buffers import Data
 from omniflow.types.limits import require_bytes
 
 
@@ -13,8 +14,11 @@ from omniflow.types.limits import require_bytes
 class Video:
     """An encoded video. `format`: "mp4", "matroska" (WebM too), "avi" or "mpeg-ts", told from the bytes."""
 
-    data: bytes = field(repr=False)
+    data: Data = field(repr=False)
     format: str
+
+    def __hash__(self) -> int:
+        return hash((bytes(self.data), self.format))
 
     @classmethod
     def open(cls, path: str | Path) -> Video:
@@ -28,13 +32,13 @@ class Video:
         return cls.from_bytes(data, origin=str(path))
 
     @classmethod
-    def from_bytes(cls, data: bytes, *, origin: str = "") -> Video:
+    def from_bytes(cls, data: Data, *, origin: str = "") -> Video:
         """Raises `InvalidArgument` when the bytes are no container that is known here."""
         data = require_bytes(data, "Video", origin)
-        container = _container(data)
+        container = _container(bytes(data[:189]))
         if container is None:
             raise InvalidArgument(
-                f"not a video: {len(data)} bytes that start with {data[:8]!r}",
+                f"not a video: {len(data)} bytes that start with {bytes(data[:8])!r}",
                 field=origin,
                 cure="send MP4, WebM, Matroska, AVI or MPEG-TS",
             )

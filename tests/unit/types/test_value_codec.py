@@ -146,7 +146,7 @@ def test_an_image_of_another_kind_is_refused_on_arrival() -> None:
 
 
 def test_a_lying_header_counts_for_nothing() -> None:
-    lie = value_pb2.Value(image=value_pb2.Image(data=IMAGE.data, format="gif", width=1, height=1))
+    lie = value_pb2.Value(image=value_pb2.Image(data=bytes(IMAGE.data), format="gif", width=1, height=1))
     image = decode(lie.SerializeToString(), value_type(Image))
     assert (image.format, image.width, image.height) == ("png", 3, 2)
 

@@ -207,11 +207,16 @@ class Node:
         retention_disk_bytes: int = 0,
         retention_job_bytes: int = 0,
         retention_folder: str | PathLike[str] | None = None,
+        arena_bytes: int = 536_870_912,
+        lease_ms: int = 60_000,
         heartbeat_limit_ms: int = 10_000,
         reconnect_ms: int = 2_000,
         tls: tuple[str, str, str] | None = None,
     ) -> Self:
         """`info`: serialized WorkerInfo. `listen`: "unix:PATH" or "tcp:HOST:PORT" (port 0: any).
+
+        `arena_bytes`: at most so many bytes of big payloads lie in memory that other workers of the host read in place (0:
+        they are sent to them); `lease_ms`: how long a reader may be silent before what it reads is free again.
 
         `reconnect_ms`: how long a link outlives its connection. `tls`: PEM files with this worker's certificate, its
         key and the cluster's authority, for links over TCP; none: they are plain.
@@ -229,7 +234,11 @@ class Node:
     def wait_drained(self, timeout: float) -> bool: ...
     def draining(self) -> bool: ...  # asked by the scheduler, or by `drain`
     def stats(self) -> dict[str, int]:
-        """Counters and gauges: jobs, activations queued and running, frames and bytes in and out, retained bytes."""
+        """Counters and gauges: jobs, activations queued and running, frames and bytes in and out, retained bytes.
+
+        Of big payloads: `arena_blobs` and `arena_bytes` that somebody holds, `arena_writes` and `arena_full` since the
+        start, what is `lent` to other workers and `borrowed` from them, and `payload_copies` on the way.
+        """
     def close(self) -> None: ...
 
 @final
@@ -241,6 +250,12 @@ class Ready:
 
         Raises `Closed`.
         """
+    def __len__(self) -> int: ...
+
+@final
+class Payload(Buffer):
+    """A big payload where it lies: read-only bytes, held for as long as this or any view of it lives."""
+
     def __len__(self) -> int: ...
 
 @final
@@ -279,19 +294,21 @@ class Activation:
     def inputs(self) -> list[tuple[str, str]]:
         """(parameter, "value" | "stream" | "none") of the ports of the alternative that fired."""
     @property
-    def values(self) -> dict[str, bytes]:
-        """Serialized Values by parameter: the plain inputs that have one."""
-    def value(self, parameter: str) -> bytes | None:
+    def values(self) -> dict[str, bytes | Payload]:
+        """Serialized Values by parameter: the plain inputs that have one. Those over 64 KiB are not copied."""
+    def value(self, parameter: str) -> bytes | Payload | None:
         """A plain input's serialized Value; None when an optional port was closed. Raises `UnknownPort`."""
-    def read(self, parameter: str, max_n: int, timeout: float) -> list[bytes] | None:
+    def read(self, parameter: str, max_n: int, timeout: float) -> list[bytes | Payload] | None:
         """Next frames of a stream, at least one; [] after `timeout` seconds; None when it has ended.
 
         Raises `Cancelled`, `UnknownPort`.
         """
-    def emit(self, port: str, frames: list[bytes], more: bool = False) -> int:
+    def emit(self, port: str, frames: Sequence[bytes | Sequence[Buffer]], more: bool = False) -> int:
         """How many were taken; never blocks. The others have to wait until their reader has caught up: `Ready.take`
         comes back then, at the latest. `more`: this thread emits or finishes something again at once, so that these may
         wait a moment (2 ms at most) to leave together with what follows.
+
+        A frame may be given in parts, bytes or contiguous buffers of bytes, which nobody may write before this returns.
 
         Raises `Cancelled`, `UnknownPort`, and `BadOutput` for a second frame on a plain port or one over 128 MiB.
         """
@@ -302,7 +319,12 @@ class Activation:
         """
     def end(self, port: str) -> None:
         """No more frames on this stream port. Raises `Cancelled`, `UnknownPort`, `BadOutput`."""
-    def finish(self, features: dict[str, float], last: Sequence[tuple[str, bytes]] = ..., more: bool = False) -> None:
+    def finish(
+        self,
+        features: dict[str, float],
+        last: Sequence[tuple[str, bytes | Sequence[Buffer]]] = ...,
+        more: bool = False,
+    ) -> None:
         """Sends a last frame on each of these ports, ends open stream ports, closes optional ports that got nothing.
         `more` is that of `emit`.
 

@@ -193,6 +193,7 @@ impl Node {
             // It ends in an error only if it panicked, which has nothing to add to being closed.
             let _ = thread.join();
         }
+        self.shared.sharing.close();
     }
 }
 

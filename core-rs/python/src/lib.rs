@@ -19,6 +19,7 @@ mod pages;
 mod pages_extents;
 mod pages_run;
 mod pages_tiers;
+mod payloads;
 mod prefix;
 mod standby;
 mod tls;
@@ -41,6 +42,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     hub::register(module)?;
     node::register(module)?;
     pages::register(module)?;
+    payloads::register(module)?;
     prefix::register(module)?;
     standby::register(module)?;
     Ok(())

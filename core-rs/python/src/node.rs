@@ -12,9 +12,9 @@ use omniflow_node::{
 use omniflow_wire::v1;
 use prost::Message;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
 
+use crate::payloads::{Given, to_python};
 use crate::{errors, tls};
 
 /// So little is sent without letting go of the GIL, if nobody has to be waited for: it takes a few microseconds, and with
@@ -52,6 +52,8 @@ impl Node {
         retention_disk_bytes = 0,
         retention_job_bytes = 0,
         retention_folder = None,
+        arena_bytes = 536_870_912,
+        lease_ms = 60_000,
         heartbeat_limit_ms = 10_000,
         reconnect_ms = 2_000,
         tls = None,
@@ -66,6 +68,8 @@ impl Node {
         retention_disk_bytes: u64,
         retention_job_bytes: usize,
         retention_folder: Option<PathBuf>,
+        arena_bytes: u64,
+        lease_ms: u64,
         heartbeat_limit_ms: u64,
         reconnect_ms: u64,
         tls: Option<tls::Files>,
@@ -83,6 +87,8 @@ impl Node {
                 limit => limit,
             },
             retention_folder: retention_folder.unwrap_or_else(std::env::temp_dir),
+            arena_bytes,
+            lease: Duration::from_millis(lease_ms),
             heartbeat_limit: Duration::from_millis(heartbeat_limit_ms),
             reconnect: Duration::from_millis(reconnect_ms),
             tls: tls::load(tls)?,
@@ -229,18 +235,14 @@ impl Activation {
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let values = PyDict::new(py);
         for (name, value) in self.0.activation().values() {
-            values.set_item(name, PyBytes::new(py, value))?;
+            values.set_item(name, to_python(py, value)?)?;
         }
         Ok(values)
     }
 
-    fn value<'py>(
-        &self,
-        py: Python<'py>,
-        parameter: &str,
-    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    fn value<'py>(&self, py: Python<'py>, parameter: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         let value = self.0.activation().value(parameter).map_err(errors::node)?;
-        Ok(value.map(|value| PyBytes::new(py, &value)))
+        value.map(|value| to_python(py, &value)).transpose()
     }
 
     fn read<'py>(
@@ -249,30 +251,25 @@ impl Activation {
         parameter: &str,
         max_n: usize,
         timeout: f64,
-    ) -> PyResult<Option<Vec<Bound<'py, PyBytes>>>> {
+    ) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
         let frames = py
             .detach(|| self.0.read(parameter, max_n, duration(timeout)))
             .map_err(errors::node)?;
         let python = |frames: Vec<Bytes>| {
             let frames = frames.iter();
-            frames.map(|frame| PyBytes::new(py, frame)).collect()
+            frames.map(|frame| to_python(py, frame)).collect()
         };
-        Ok(frames.map(python))
+        frames.map(python).transpose()
     }
 
     #[pyo3(signature = (port, frames, more = false))]
-    fn emit(
-        &self,
-        py: Python<'_>,
-        port: &str,
-        frames: Vec<PyBackedBytes>,
-        more: bool,
-    ) -> PyResult<usize> {
-        let copied = |frames: &[PyBackedBytes]| {
-            let frames = frames.iter().map(|frame| Bytes::copy_from_slice(frame));
+    fn emit(&self, py: Python<'_>, port: &str, frames: Vec<Given>, more: bool) -> PyResult<usize> {
+        let frames: Vec<Vec<&[u8]>> = frames.iter().map(Given::parts).collect::<PyResult<_>>()?;
+        let copied = |frames: &[Vec<&[u8]>]| {
+            let frames = frames.iter().map(|parts| self.0.payload(parts));
             frames.collect::<Vec<Bytes>>()
         };
-        let bytes: usize = frames.iter().map(|frame| frame.len()).sum();
+        let bytes: usize = frames.iter().flatten().map(|part| part.len()).sum();
         let taken = match bytes <= AT_ONCE_BYTES {
             true => match self.0.try_emit_before(more, port, copied(&frames)) {
                 Ok(taken) => taken,
@@ -297,12 +294,16 @@ impl Activation {
         &self,
         py: Python<'_>,
         features: BTreeMap<String, f64>,
-        last: Vec<(String, PyBackedBytes)>,
+        last: Vec<(String, Given)>,
         more: bool,
     ) -> PyResult<()> {
+        let ports = last.iter().map(|(port, _)| port.clone());
+        let frames = last.iter().map(|(_, frame)| frame.parts());
+        let frames = frames.collect::<PyResult<Vec<Vec<&[u8]>>>>()?;
+        let last: Vec<(String, Vec<&[u8]>)> = ports.zip(frames).collect();
         py.detach(|| {
             let last = last.into_iter();
-            let last = last.map(|(port, frame)| (port, Bytes::copy_from_slice(&frame)));
+            let last = last.map(|(port, parts)| (port, self.0.payload(&parts)));
             self.0.finish_before(more, last.collect(), features)
         })
         .map_err(errors::node)

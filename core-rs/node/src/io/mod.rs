@@ -106,7 +106,7 @@ async fn dial(shared: Arc<Shared>, mut dials: UnboundedReceiver<PeerIx>) {
 }
 
 async fn keep_house(shared: Arc<Shared>) {
-    let mut ticks = interval(HOUSEKEEPING);
+    let mut ticks = interval(HOUSEKEEPING.min(shared.sharing.lease()));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;

@@ -73,6 +73,16 @@ impl Sharing {
         }
     }
 
+    /// How long a reader may be silent.
+    pub(crate) fn lease(&self) -> Duration {
+        self.lease
+    }
+
+    /// Nothing is read or lent any more, but what somebody holds.
+    pub(crate) fn close(&self) {
+        self.sources.lock().clear();
+    }
+
     /// Where readers of this host connect to; empty: nothing is lent.
     pub(crate) fn address(&self) -> &str {
         &self.address

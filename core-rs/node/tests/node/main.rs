@@ -6,5 +6,6 @@ mod chain;
 mod credits;
 mod faults;
 mod keeping;
+mod lending;
 mod resuming;
 mod support;

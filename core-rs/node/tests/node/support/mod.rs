@@ -39,6 +39,7 @@ pub fn worker_with(id: u32, change: impl FnOnce(&Path, &mut NodeConfig)) -> Work
     let info = v1::WorkerInfo {
         name: format!("w{id}"),
         incarnation: "first".into(),
+        host: "here".into(),
         roles: ["a", "b", "c"]
             .map(|name| v1::RoleInfo {
                 name: name.into(),

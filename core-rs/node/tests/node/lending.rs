@@ -1,0 +1,426 @@
+//! Big payloads between workers of one host stay where their producer wrote them (rule 19).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use omniflow_arena::{Address as Door, Channel};
+use omniflow_link::{Address, Endpoint, LinkConfig, LinkReader, LinkSender, Message, Received};
+use omniflow_node::ActivationHandle;
+use omniflow_wire::{LinkMessage, v1};
+use prost::Message as _;
+use tempfile::TempDir;
+
+use crate::support::{Bridge, PATIENCE, Scheduler, Worker, chain, read, worker, worker_with};
+
+const MEMORY: usize = 64 << 20;
+const BIG: usize = 4 << 20;
+const GAUGES: [&str; 4] = ["arena_blobs", "arena_bytes", "lent", "borrowed"];
+
+/// What a role sends: a head, and data that it computed.
+fn big(byte: u8) -> [Vec<u8>; 2] {
+    [vec![1; 64], vec![byte; BIG]]
+}
+
+fn written(activation: &ActivationHandle, byte: u8) -> Bytes {
+    let parts = big(byte);
+    activation.payload(&[&parts[0], &parts[1]])
+}
+
+fn is_big(payload: &Bytes, byte: u8) -> bool {
+    payload[..] == big(byte).concat()
+}
+
+async fn settled(worker: &Worker, gauge: &str, value: u64) {
+    while worker.stat(gauge) != value {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn at_base_line(worker: &Worker) {
+    for gauge in GAUGES {
+        settled(worker, gauge, 0).await;
+    }
+}
+
+/// `a` runs on the first worker, `b` and `c` on the others; its value is on its way.
+async fn sent(workers: &[&Worker], binds: &[(u32, u32, u32)]) -> Vec<Scheduler> {
+    let peers: Vec<&v1::Peer> = workers.iter().map(|worker| &worker.peer).collect();
+    let mut schedulers = Vec::new();
+    for worker in workers {
+        let scheduler = Scheduler::lead(worker, &peers, chain(false)).await;
+        scheduler.bind(5, binds);
+        schedulers.push(scheduler);
+    }
+    schedulers[0].input(5, "go");
+    let producer = workers[0].take("a").await;
+    let value = written(&producer, 7);
+    producer.emit("text", vec![value]).expect("taken");
+    producer.finish([].into()).expect("finished");
+    schedulers
+}
+
+#[tokio::test]
+async fn rule_19_a_big_value_is_read_where_its_producer_wrote_it_until_its_job_is_over() {
+    let (one, two) = (worker(1, MEMORY), worker(2, MEMORY));
+    let schedulers = sent(&[&one, &two], &[(0, 1, 1), (1, 2, 1), (2, 2, 1)]).await;
+    let consumer = two.take("b").await;
+    let value = consumer.activation().value("text").expect("plain");
+    let value = value.expect("required");
+    assert!(is_big(&value, 7));
+    assert!(value.as_ptr().cast::<[u8; 64]>().align_offset(64) == 0);
+    assert_eq!((one.stat("lent"), two.stat("borrowed")), (1, 1));
+    assert_eq!((one.stat("arena_blobs"), one.stat("arena_writes")), (1, 1));
+    drop(value);
+    consumer.emit("text", vec!["seen".into()]).expect("taken");
+    consumer.finish([].into()).expect("finished");
+    drop(consumer);
+    for scheduler in &schedulers {
+        scheduler.release(5);
+    }
+    for worker in [&one, &two] {
+        at_base_line(worker).await;
+        assert_eq!(worker.stat("payload_copies"), 0);
+    }
+}
+
+#[tokio::test]
+async fn rule_19_who_keeps_a_value_after_its_job_keeps_its_memory_and_nothing_else() {
+    let (one, two) = (worker(1, MEMORY), worker(2, MEMORY));
+    let schedulers = sent(&[&one, &two], &[(0, 1, 1), (1, 2, 1), (2, 2, 1)]).await;
+    let consumer = two.take("b").await;
+    let kept = consumer.activation().value("text").expect("plain");
+    schedulers.iter().for_each(|scheduler| scheduler.release(5));
+    drop(consumer);
+    for worker in [&one, &two] {
+        settled(worker, "jobs", 0).await;
+    }
+    assert_eq!((one.stat("lent"), two.stat("borrowed")), (1, 1));
+    assert!(is_big(kept.as_ref().expect("required"), 7));
+    drop(kept);
+    at_base_line(&one).await;
+    at_base_line(&two).await;
+}
+
+#[tokio::test]
+async fn what_is_read_on_two_workers_is_one_copy_and_what_is_passed_on_is_copied() {
+    let (one, two, three) = (worker(1, MEMORY), worker(2, MEMORY), worker(3, MEMORY));
+    let binds = [(0, 1, 1), (1, 2, 1), (2, 3, 1)];
+    let schedulers = sent(&[&one, &two, &three], &binds).await;
+    // What it has not written itself, it cannot lend.
+    two.echo("b").await;
+    let last = three.take("c").await;
+    let value = last.activation().value("text").expect("plain");
+    assert!(is_big(&value.expect("required"), 7));
+    assert_eq!((one.stat("arena_writes"), two.stat("arena_writes")), (1, 0));
+    assert_eq!(two.stat("payload_copies"), 1);
+    schedulers.iter().for_each(|scheduler| scheduler.release(5));
+    drop(last);
+    for worker in [&one, &two, &three] {
+        at_base_line(worker).await;
+    }
+}
+
+#[tokio::test]
+async fn what_the_arena_has_no_room_for_goes_inline() {
+    let little = |_: &std::path::Path, config: &mut omniflow_node::NodeConfig| {
+        config.arena_bytes = BIG as u64 / 2;
+    };
+    let (one, two) = (worker_with(1, little), worker(2, MEMORY));
+    let schedulers = sent(&[&one, &two], &[(0, 1, 1), (1, 2, 1), (2, 2, 1)]).await;
+    let consumer = two.take("b").await;
+    let value = consumer.activation().value("text").expect("plain");
+    assert!(is_big(&value.expect("required"), 7));
+    assert_eq!((one.stat("arena_full"), one.stat("lent")), (1, 0));
+    assert_eq!(
+        (one.stat("payload_copies"), two.stat("payload_copies")),
+        (1, 1)
+    );
+    schedulers.iter().for_each(|scheduler| scheduler.release(5));
+    drop(consumer);
+    at_base_line(&one).await;
+}
+
+#[tokio::test]
+async fn rule_13_a_broken_connection_lends_nothing_twice_and_loses_nothing() {
+    let (one, mut two) = (worker(1, MEMORY), worker(2, MEMORY));
+    let bridge = Bridge::to(&two).await;
+    two.peer.addresses = vec![bridge.address.clone()];
+    let peers = [&one.peer, &two.peer];
+    let first = Scheduler::lead(&one, &peers, chain(true)).await;
+    two.peer.addresses = two.node.addresses().to_vec();
+    let second = Scheduler::lead(&two, &[&one.peer, &two.peer], chain(true)).await;
+    for scheduler in [&first, &second] {
+        scheduler.bind(5, &[(0, 1, 1), (1, 2, 1), (2, 2, 1)]);
+    }
+    first.input(5, "go");
+    let producer = one.take("a").await;
+    let mut consumer = None;
+    for number in 0..8 {
+        let value = written(&producer, number);
+        producer.emit("text", vec![value]).expect("running");
+        if number == 0 {
+            consumer = Some(two.take("b").await);
+        }
+        bridge.cut();
+    }
+    producer.finish([].into()).expect("finished");
+    let consumer = consumer.expect("it has begun");
+    let mut got = 0;
+    while let Some(frames) = read(&consumer, 1).await.expect("running") {
+        assert!(frames.iter().all(|frame| is_big(frame, got)));
+        got += 1;
+    }
+    assert_eq!(got, 8);
+    assert!(one.stat("lent") <= 8, "{}", one.stat("lent"));
+    assert_eq!(one.stat("lent"), two.stat("borrowed"));
+    drop(consumer);
+    first.release(5);
+    second.release(5);
+    at_base_line(&one).await;
+    at_base_line(&two).await;
+}
+
+/// A reader that the test plays: it greets a lender, and then says what the test has it say.
+struct Played {
+    reader: LinkReader,
+    waiting: Vec<Received>,
+    door: Channel,
+    _link: LinkSender,
+    _folder: TempDir,
+}
+
+impl Played {
+    /// As worker `w2`, to which `one` sends what `a` makes.
+    async fn of(one: &Worker) -> (Self, Scheduler) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let address = Address::Unix(folder.path().join("played.sock"));
+        let endpoint = Endpoint::new(LinkConfig::default());
+        let listener = endpoint.bind(&address).await.expect("binds");
+        let peer = v1::Peer {
+            id: 2,
+            name: "w2".into(),
+            incarnation: "first".into(),
+            addresses: vec![address.to_string()],
+            host: "here".into(),
+        };
+        let scheduler = Scheduler::lead(one, &[&one.peer, &peer], chain(false)).await;
+        scheduler.bind(5, &[(0, 1, 1), (1, 2, 1), (2, 2, 1)]);
+        scheduler.input(5, "go");
+        let producer = one.take("a").await;
+        let value = written(&producer, 7);
+        producer.emit("text", vec![value]).expect("taken");
+        producer.finish([].into()).expect("finished");
+        let (link, mut reader) = listener.accept().await.expect("it dials");
+        let mut waiting = Vec::new();
+        let LinkMessage::Hello(hello) = next(&mut reader, &mut waiting).await else {
+            panic!("no Hello")
+        };
+        let door = Channel::connect(&Door::Abstract(hello.arena)).expect("it lends");
+        let greeting = v1::ArenaGreeting {
+            cluster: "test".into(),
+            from: "w2".into(),
+            from_incarnation: "first".into(),
+            to: "w1".into(),
+            to_incarnation: "first".into(),
+        };
+        let greeting = greeting.encode_to_vec();
+        door.send(&greeting, &[], None).expect("open");
+        let welcome = v1::Welcome {
+            protocol: omniflow_wire::PROTOCOL,
+            borrows: true,
+            ..Default::default()
+        };
+        link.send(packed(welcome)).expect("open");
+        let played = Self {
+            reader,
+            waiting,
+            door,
+            _link: link,
+            _folder: folder,
+        };
+        (played, scheduler)
+    }
+
+    async fn lent(&mut self) -> v1::LentFrame {
+        match next(&mut self.reader, &mut self.waiting).await {
+            LinkMessage::LentFrame(lent) => lent,
+            other => panic!("{}", other.name()),
+        }
+    }
+
+    fn say(&self, held: &[u64], released: &[u64]) {
+        let words = v1::ArenaWords {
+            held: held.to_vec(),
+            released: released.to_vec(),
+        };
+        let said = self.door.send(&words.encode_to_vec(), &[], None);
+        said.expect("open");
+    }
+}
+
+fn packed(message: impl Into<LinkMessage>) -> Message {
+    let (kind, head, body) = message.into().encode();
+    Message {
+        kind,
+        stream: 0,
+        head,
+        body,
+    }
+}
+
+async fn next(reader: &mut LinkReader, waiting: &mut Vec<Received>) -> LinkMessage {
+    if waiting.is_empty() {
+        let came = tokio::time::timeout(PATIENCE, reader.read(waiting)).await;
+        came.expect("in time").expect("open");
+    }
+    let first = waiting.remove(0);
+    LinkMessage::decode(first.kind, first.body).expect("well formed")
+}
+
+#[tokio::test]
+async fn rule_19_what_a_reader_holds_is_free_when_it_hangs_up() {
+    let one = worker(1, MEMORY);
+    let (mut reader, scheduler) = Played::of(&one).await;
+    reader.lent().await;
+    scheduler.release(5);
+    settled(&one, "jobs", 0).await;
+    assert_eq!((one.stat("lent"), one.stat("arena_blobs")), (1, 1));
+    drop(reader);
+    at_base_line(&one).await;
+}
+
+#[tokio::test]
+async fn rule_19_a_lease_that_nobody_renews_ends_and_raises_the_generation() {
+    let one = worker_with(1, |_, config| config.lease = Duration::from_millis(300));
+    let (mut reader, scheduler) = Played::of(&one).await;
+    let lent = reader.lent().await;
+    let offered = omniflow_arena::take_offers(&reader.door, Some(PATIENCE)).expect("passed on");
+    let offered = offered.into_iter().next().expect("one");
+    let (arena, _) = offered.open(omniflow_arena::Access::Read).expect("as told");
+    let block = omniflow_pages::PageId((lent.offset / arena.layout().page_bytes()) as u32);
+    let generation = || arena.generation(block).expect("inside").0;
+    assert_eq!(generation(), lent.generation);
+    scheduler.release(5);
+    // Words about leases of others, or of nobody, change nothing.
+    reader.say(&[lent.lease + 1], &[lent.lease + 2]);
+    at_base_line(&one).await;
+    assert!(generation() > lent.generation);
+    reader.say(&[lent.lease], &[lent.lease]);
+    assert_eq!(one.stat("lent"), 0);
+}
+
+#[tokio::test]
+async fn rule_19_a_reader_that_says_that_it_has_let_go_of_something_frees_it_once() {
+    let one = worker(1, MEMORY);
+    let (mut reader, scheduler) = Played::of(&one).await;
+    let lent = reader.lent().await;
+    reader.say(&[lent.lease], &[]);
+    reader.say(&[], &[lent.lease]);
+    reader.say(&[], &[lent.lease]);
+    settled(&one, "lent", 0).await;
+    assert_eq!(one.stat("arena_blobs"), 1, "the job still has it");
+    scheduler.release(5);
+    at_base_line(&one).await;
+}
+
+/// A worker that lends to `two`, as the test plays it; and what it says it lends.
+async fn lies(two: &Worker, lie: impl FnOnce(&mut v1::LentFrame)) -> v1::Error {
+    use omniflow_arena::{
+        Content, DeviceName, Fingerprint, HostArena, HostOptions, Layout, Listener, Offer, offer,
+    };
+    let name = format!("omniflow-test-{}-{}", std::process::id(), two.peer.id);
+    let listener = Listener::bind(&Door::Abstract(name.clone())).expect("free");
+    let addresses: Vec<Address> = two
+        .peer
+        .addresses
+        .iter()
+        .flat_map(|at| at.parse())
+        .collect();
+    let endpoint = Endpoint::new(LinkConfig::default());
+    let (link, mut reader) = endpoint.dial(&addresses, PATIENCE).await.expect("there");
+    let hello = v1::Hello {
+        protocol: omniflow_wire::PROTOCOL,
+        cluster: "test".into(),
+        from: "w9".into(),
+        to: two.peer.name.clone(),
+        host: "here".into(),
+        arena: name,
+        ..Default::default()
+    };
+    link.send(packed(hello)).expect("open");
+    let LinkMessage::Welcome(welcome) = next(&mut reader, &mut Vec::new()).await else {
+        panic!("no Welcome")
+    };
+    assert!(welcome.borrows);
+    let channel = listener.accept(Some(PATIENCE)).expect("it has connected");
+    let (fingerprint, device) = (Fingerprint::default(), DeviceName::host());
+    let layout = Layout::new(Content::Blobs, 4096, 64, fingerprint, device).expect("sound");
+    let arena = HostArena::create(&layout, &HostOptions::default()).expect("memory");
+    let offered = Offer {
+        name: "frames",
+        arena: &arena,
+        elsewhere: None,
+    };
+    offer(&channel, &[offered], Some(PATIENCE)).expect("open");
+    let mut lent = v1::LentFrame {
+        header: Some(v1::FrameHeader {
+            job: 77,
+            ..Default::default()
+        }),
+        arena: Bytes::copy_from_slice(&arena.id().0),
+        offset: 4096,
+        bytes: 8192,
+        generation: 0,
+        lease: 1,
+    };
+    // Told rightly it is taken, and kept for a bind that may come.
+    link.send(packed(lent.clone())).expect("open");
+    settled(two, "borrowed", 1).await;
+    lent.lease = 2;
+    lie(&mut lent);
+    link.send(packed(lent)).expect("open");
+    let LinkMessage::Welcome(refusal) = next(&mut reader, &mut Vec::new()).await else {
+        panic!("no answer")
+    };
+    assert_eq!(two.stat("borrowed"), 1);
+    refusal.error.expect("it says why")
+}
+
+#[tokio::test]
+async fn rule_19_a_place_that_cannot_be_is_refused_and_nothing_of_it_is_read() {
+    type Lie = fn(&mut v1::LentFrame);
+    let lies_told: [(Lie, &str); 8] = [
+        (|lent| lent.bytes = 64 * 4096, "not inside"),
+        (|lent| lent.bytes = u64::MAX, "not inside"),
+        (|lent| lent.offset = u64::MAX, "not inside"),
+        (|lent| lent.generation = 5, "generation"),
+        (|lent| lent.bytes = 0, "0 bytes"),
+        (
+            |lent| lent.arena = Bytes::from_static(&[9; 16]),
+            "arena 0909",
+        ),
+        (|lent| lent.arena = Bytes::new(), "arena ?"),
+        (|lent| lent.lease = 1, "twice"),
+    ];
+    for (id, (lie, word)) in (10..).zip(lies_told) {
+        let two = worker(id, MEMORY);
+        let error = lies(&two, lie).await;
+        assert_eq!(error.code, i32::from(v1::ErrorCode::InvalidArgument));
+        assert!(error.message.contains(word), "{word}: {}", error.message);
+    }
+}
+
+#[tokio::test]
+async fn a_worker_of_another_host_gets_its_frames_inline() {
+    let far = worker_with(2, |_, config| config.arena_bytes = 0);
+    let one = worker(1, MEMORY);
+    // What lends nothing may borrow, and what cannot be reached is not asked.
+    let schedulers = sent(&[&far, &one], &[(0, 2, 1), (1, 1, 1), (2, 1, 1)]).await;
+    let consumer = one.take("b").await;
+    let value = consumer.activation().value("text").expect("plain");
+    assert!(is_big(&value.expect("required"), 7));
+    assert_eq!((far.stat("lent"), one.stat("borrowed")), (0, 0));
+    schedulers.iter().for_each(|scheduler| scheduler.release(5));
+    let _ = Arc::strong_count(&one.node);
+}

@@ -49,7 +49,7 @@ class TinySource:
         else:
             self.allocator = arena.allocator()
             self.allocator.adopt(1, pages)
-            self.rows = np.frombuffer(arena, np.uint8).reshape(-1, page_bytes)
+            self.rows = np.frombuffer(memoryview(arena), np.uint8).reshape(-1, page_bytes)
         self.index = PrefixIndex(self.allocator)
 
     @property

@@ -15,6 +15,7 @@ from omniflow_workers.transfer.base import (
     PageSource,
     Peers,
     PullReport,
+    Reading,
     SharesPages,
     Transfer,
     Way,
@@ -32,6 +33,7 @@ from omniflow_workers.transfer.errors import (
 from omniflow_workers.transfer.identity import Identity
 from omniflow_workers.transfer.limits import TransferLimits
 from omniflow_workers.transfer.peers import DataPeers
+from omniflow_workers.transfer.pools import MappedArena, SharedPool
 from omniflow_workers.transfer.service import DataService
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "Generations",
     "Identity",
     "LeaseGone",
+    "MappedArena",
     "PageIds",
     "PagePool",
     "PageSource",
@@ -55,7 +58,9 @@ __all__ = [
     "Peers",
     "PullFailed",
     "PullReport",
+    "Reading",
     "Refused",
+    "SharedPool",
     "SharesPages",
     "Transfer",
     "TransferError",

@@ -101,13 +101,27 @@ class SharesPages(Protocol):
         """Adds what this role knows of its memory (`pools`, `arenas`, `jobs`). Called from any thread."""
 
 
+class Reading(Protocol):
+    """Says to a pool's book that pages are read in place here, so that they stay when their owner dies."""
+
+    def renew(self, until_ms: int, /) -> None:
+        """Until then."""
+
+    def end(self) -> None:
+        """No more. Harmless when done before."""
+
+
 class PagePool(Protocol):
-    """A pool that this process maps, and reads in place: a `HostArena` is one."""
+    """A pool that this process maps, and reads in place (`pools.SharedPool`)."""
 
     @property
     def id(self) -> bytes: ...
+    def read(self, owner: int, pages: PageIds, until_ms: int, /) -> Reading | None:
+        """These pages, leased by that owner of the pool, are read here. None when it is known to be dead."""
+
     def verify_all(self, pages: PageIds, generations: Generations, /) -> None:
-        """Raises `StalePage` for the first page that has been freed since its generation was noted."""
+        """Raises `StalePage` for the first page that has been freed since its generation was noted, `UnknownPage` for
+        one that is none. All that was read before has been read when it checks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +196,6 @@ class Peers(Protocol):
     ) -> Borrowed | None:
         """Asks all who have such pages at once, and borrows from the one that knows most. Who does not answer `within`
         so many seconds is passed over. None when nobody knows anything."""
-
-    def reading(self, pool_owner: int) -> list[tuple[PageIds, int]]:
-        """What this process reads in place of that owner of a shared pool: (pages, until when)."""
 
     def account(self, into: MemoryAccount) -> None:
         """Adds `borrowed`, and what was received to `pulls`."""

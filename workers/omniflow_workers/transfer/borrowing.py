@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from omniflow_workers.transfer.base import PageIds
+from omniflow_workers.transfer.base import PageIds, Reading
 
 RENEW_AT = 1 / 3
 """Of its time to live, a lease is renewed so long after it was last: so two renewals may fail."""
@@ -16,12 +16,12 @@ RENEW_AT = 1 / 3
 
 @dataclass(slots=True, eq=False)
 class Loan:
-    """One lease at `peer`, a connection's number here. `pool_owner`: of the pool in which they are read; 0: nowhere."""
+    """One lease at `peer`, a connection's number here. `reading`: of the pool in which the pages are read in place."""
 
     peer: int
     lease: int
     pages: PageIds
-    pool_owner: int
+    reading: Reading | None
     ttl_ms: int
     renew_at_ms: int
     until_ms: int
@@ -44,12 +44,14 @@ class Borrowing:
     def __init__(self) -> None:
         self.counts = BorrowingCounts()
         self._loans: dict[tuple[int, int], Loan] = {}
-        self._dead: set[Loan] = set()
-        """Lost, and still read in place by somebody here."""
+        self._orphans: set[Loan] = set()
+        """Lost, and still read in place here: the pool keeps the pages, if it is their owner who is lost."""
 
-    def granted(self, peer: int, lease: int, pages: PageIds, pool_owner: int, asked_ms: int, ttl_ms: int) -> Loan:
+    def granted(
+        self, peer: int, lease: int, pages: PageIds, reading: Reading | None, asked_ms: int, ttl_ms: int
+    ) -> Loan:
         """An owner has lent what was asked for at `asked_ms`."""
-        loan = Loan(peer, lease, pages, pool_owner, ttl_ms, asked_ms + int(ttl_ms * RENEW_AT), asked_ms + ttl_ms)
+        loan = Loan(peer, lease, pages, reading, ttl_ms, asked_ms + int(ttl_ms * RENEW_AT), asked_ms + ttl_ms)
         self._loans[peer, lease] = loan
         self.counts.acquired += 1
         return loan
@@ -63,7 +65,7 @@ class Borrowing:
         if loan.released:
             return False
         loan.released = True
-        self._dead.discard(loan)
+        self._orphans.discard(loan)
         return self._loans.pop((loan.peer, loan.lease), None) is not None
 
     def due(self, now_ms: int) -> dict[int, list[Loan]]:
@@ -78,20 +80,29 @@ class Borrowing:
                 found.setdefault(loan.peer, []).append(loan)
         return found
 
+    def due_orphans(self, now_ms: int) -> list[Loan]:
+        """Those whose reading is to be renewed now, to `until_ms`."""
+        due = [loan for loan in self._orphans if loan.renew_at_ms <= now_ms]
+        for loan in due:
+            self._extend(loan, now_ms, loan.ttl_ms)
+        return due
+
     @property
     def next_due(self) -> int | None:
         """When `due` has something to say next."""
-        return min((loan.renew_at_ms for loan in self._loans.values()), default=None)
+        return min((loan.renew_at_ms for loan in (*self._loans.values(), *self._orphans)), default=None)
 
-    def renewed(self, loans: Iterable[Loan], gone: Iterable[int], asked_ms: int, ttl_ms: int) -> None:
-        """The owner has answered."""
+    def renewed(self, loans: Iterable[Loan], gone: Iterable[int], asked_ms: int, ttl_ms: int) -> list[Loan]:
+        """The owner has answered. Those whose readings now go on, to `until_ms`."""
+        going_on: list[Loan] = []
         ended = set(gone)
         for loan in loans:
             if loan.lease in ended:
                 self.revoked(loan.peer, [loan.lease])
             elif not (loan.lost or loan.released):
-                loan.until_ms = max(loan.until_ms, asked_ms + ttl_ms)
-                loan.renew_at_ms = asked_ms + int(ttl_ms * RENEW_AT)
+                self._extend(loan, asked_ms, ttl_ms)
+                going_on.append(loan)
+        return going_on
 
     def revoked(self, peer: int, leases: Iterable[int]) -> None:
         """The owner says that these have ended."""
@@ -105,15 +116,14 @@ class Borrowing:
         for loan in [loan for loan in self._loans.values() if loan.peer == peer]:
             self._lose(loan)
 
-    def reading(self, pool_owner: int) -> list[tuple[PageIds, int]]:
-        """What is read in place of that owner: (pages, until when). Whoever reuses them asks for it, so what is lost is
-        named too, until it is released."""
-        loans = [*self._loans.values(), *self._dead]
-        return [(loan.pages, loan.until_ms) for loan in loans if loan.pool_owner == pool_owner]
-
     @property
     def loans(self) -> int:
         return len(self._loans)
+
+    @property
+    def orphans(self) -> int:
+        """Lost, and not released yet."""
+        return len(self._orphans)
 
     @property
     def pages(self) -> int:
@@ -121,11 +131,17 @@ class Borrowing:
 
     @property
     def pages_in_place(self) -> int:
-        return sum(len(loan.pages) for loan in self._loans.values() if loan.pool_owner)
+        return sum(len(loan.pages) for loan in self._loans.values() if loan.reading is not None)
 
     def _lose(self, loan: Loan) -> None:
         del self._loans[loan.peer, loan.lease]
         loan.lost = True
         self.counts.lost += 1
-        if loan.pool_owner:
-            self._dead.add(loan)
+        if loan.reading is not None:
+            loan.renew_at_ms = 0
+            self._orphans.add(loan)
+
+    @staticmethod
+    def _extend(loan: Loan, asked_ms: int, ttl_ms: int) -> None:
+        loan.until_ms = max(loan.until_ms, asked_ms + ttl_ms)
+        loan.renew_at_ms = asked_ms + int(ttl_ms * RENEW_AT)

@@ -8,7 +8,7 @@ import select
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from omniflow.v1.data_pb2 import DataRequest, RenewLeases
 from omniflow_workers.stop_at import stop_at
@@ -120,6 +120,8 @@ class Keeper:
         now = now_ms()
         with self._lock:
             due = self._book.due(now)
+            orphans = self._book.due_orphans(now)
+        _read_on(orphans)
         for number, loans in due.items():
             link = self._links.numbered(number)
             if link is not None:
@@ -137,4 +139,11 @@ class Keeper:
             return
         stop_at("data.borrower.renewed")
         with self._lock:
-            self._book.renewed(loans, reply.gone, asked_ms, min(reply.ttl_ms, ttl_ms))
+            going_on = self._book.renewed(loans, reply.gone, asked_ms, min(reply.ttl_ms, ttl_ms))
+        _read_on(going_on)
+
+
+def _read_on(loans: Iterable[Loan]) -> None:
+    for loan in loans:
+        if loan.reading is not None and not loan.released:
+            loan.reading.renew(loan.until_ms)

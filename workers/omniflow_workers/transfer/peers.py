@@ -12,7 +12,7 @@ from omniflow.config import TlsConfig
 from omniflow.v1.data_pb2 import AcquirePages, DataReply, DataRequest, MemoryAccount, PullAccount
 from omniflow_core import PageKeys, StalePage, UnknownPage
 from omniflow_workers.stop_at import stop_at
-from omniflow_workers.transfer.base import DEFAULT_TTL_S, Borrowed, PageIds, PagePool, Transfer
+from omniflow_workers.transfer.base import DEFAULT_TTL_S, Borrowed, PagePool, Transfer
 from omniflow_workers.transfer.borrowed import BorrowedPages, Terms
 from omniflow_workers.transfer.borrowing import Borrowing, Loan
 from omniflow_workers.transfer.clock import now_ms
@@ -106,10 +106,6 @@ class DataPeers:
             other.release()
         return found[-1] if found else None
 
-    def reading(self, pool_owner: int) -> list[tuple[PageIds, int]]:
-        with self._lock:
-            return self._book.reading(pool_owner)
-
     def account(self, into: MemoryAccount) -> None:
         with self._lock:
             book, counts, account = self._book, self._book.counts, into.borrowed
@@ -186,9 +182,12 @@ class DataPeers:
         if pool is None and not self._may_send(connection):
             connection.end_leases([lent.lease], self._limits.answer_s)
             return None
+        reading = None if pool is None else pool.read(lent.pool_owner, ids, asked_ms + lent.ttl_ms)
+        if pool is not None and reading is None:
+            connection.end_leases([lent.lease], self._limits.answer_s)
+            return None
         with self._lock:
-            owner = lent.pool_owner if pool is not None else 0
-            loan = self._book.granted(connection.number, lent.lease, ids, owner, asked_ms, lent.ttl_ms)
+            loan = self._book.granted(connection.number, lent.lease, ids, reading, asked_ms, lent.ttl_ms)
             due = self._book.next_due
         self._keeper.due_at(due)
         terms = Terms(connection.worker, loan, generations, lent.page_bytes, lent.device, pool, link.receiver)
@@ -220,6 +219,8 @@ class DataPeers:
         stop_at("data.borrower.releasing")
         with self._lock:
             tell = self._book.release(loan)
+        if loan.reading is not None:
+            loan.reading.end()
         link = self._links.numbered(loan.peer) if tell else None
         if link is not None:
             link.connection.end_leases([loan.lease], self._limits.answer_s)

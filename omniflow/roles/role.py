@@ -22,13 +22,15 @@ class RoleContext:
     """What a worker tells the role that it loads.
 
     `worker`: its name; `device`: "cpu", "cuda:0"; `options`: the role's part of the cluster file; `cache`: a folder
-    that outlives the worker, for converted weights and the like.
+    that outlives the worker, for converted weights and the like; `cluster`: what no other cluster on the host is
+    called, empty outside of one.
     """
 
     worker: str = "local"
     device: str = "cpu"
     options: Mapping[str, object] = field(default_factory=dict)
     cache: Path = Path.home() / ".cache" / "omniflow"
+    cluster: str = ""
 
     def parse(self, model: type[M]) -> M:
         """The options as `model`. Raises `InvalidArgument` naming the first key that is unknown or wrong."""

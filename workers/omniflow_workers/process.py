@@ -70,7 +70,7 @@ def run(config: WorkerConfig, cache: Path) -> None:
     leaving = Leaving()
     signal.signal(signal.SIGTERM, leaving.on_signal)
     signal.signal(signal.SIGINT, leaving.on_signal)
-    loaded = load_roles(resolve_roles(config.roles), config.name, config.device, cache)
+    loaded = load_roles(resolve_roles(config.roles), config.name, config.device, cache, _cluster(config))
     info = _describe(config, loaded)
     node = listen(config, info)
     info.addresses.extend(advertised(node.addresses, config.advertise))
@@ -95,6 +95,11 @@ def run(config: WorkerConfig, cache: Path) -> None:
         _stop(node, threads, loaded, 0.0 if leaving.quick else LAST_WORDS_S)
     if leaving.failure is not None:
         raise leaving.failure
+
+
+def _cluster(config: WorkerConfig) -> str:
+    """Two clusters of a host may have the same name, but not in the same etcd."""
+    return f"{config.cluster}@{','.join(sorted(config.etcd))}"
 
 
 def _describe(config: WorkerConfig, roles: Sequence[LoadedRole]) -> WorkerInfo:

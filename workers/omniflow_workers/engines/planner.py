@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -37,6 +37,10 @@ class Work:
 class Pool(Protocol):
     """Where an allocator's pages come from."""
 
+    @property
+    def limit(self) -> int:
+        """The most pages that the allocator can ever have."""
+
     def grow(self, pages: int) -> bool:
         """Has the allocator get more pages, until so many are free. False: there are no more now."""
 
@@ -46,6 +50,9 @@ class Pool(Protocol):
 
 class FixedPool:
     """The allocator has all there are."""
+
+    def __init__(self, allocator: PageAllocator) -> None:
+        self.limit: Final = allocator.total_pages - allocator.reserved_pages
 
     def grow(self, pages: int) -> bool:
         return False
@@ -81,8 +88,8 @@ class Planner:
         self._page_tokens = page_tokens
         self._new_chain = new_chain
         self._limits = limits
-        self._pool = pool or FixedPool()
-        self.capacity = min(context_tokens, (allocator.total_pages - allocator.reserved_pages) * page_tokens)
+        self._pool = pool or FixedPool(allocator)
+        self.capacity = min(context_tokens, self._pool.limit * page_tokens)
         """The longest sequence that can ever be computed, in tokens."""
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []  # oldest first

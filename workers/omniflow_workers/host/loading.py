@@ -59,12 +59,14 @@ def resolve_roles(configs: Sequence[RoleConfig]) -> list[NamedRole]:
     return roles
 
 
-def load_roles(roles: Sequence[NamedRole], worker: str, device: str, cache: Path) -> list[LoadedRole]:
+def load_roles(
+    roles: Sequence[NamedRole], worker: str, device: str, cache: Path, cluster: str = ""
+) -> list[LoadedRole]:
     """Makes and loads each role, one after the other. Raises RoleNotLoaded, whatever `load` raises."""
     loaded: list[LoadedRole] = []
     for named in roles:
         started = time.monotonic()
-        context = RoleContext(worker=worker, device=device, options=named.config.options, cache=cache)
+        context = RoleContext(worker=worker, device=device, options=named.config.options, cache=cache, cluster=cluster)
         try:
             role = _on_its_own_thread(named, context)
         except Exception as error:

@@ -195,7 +195,7 @@ class Book:
         """Asks those for extents who have more than their part."""
         part = self.shape.extents // max(1, len(self._peer_of))
         others = (each for each in self._peer_of.items() if each[0] != owner)
-        return [Send(peer, say(Kind.WANTED)) for other, peer in others if len(self._of[other]) > part]
+        return [Send(peer, say(Kind.WANTED, part)) for other, peer in others if len(self._of[other]) > part]
 
     def _more(self) -> list[Effect]:
         if not self._lacking or not self._extents.counters()["free"]:

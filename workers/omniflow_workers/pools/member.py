@@ -41,8 +41,8 @@ class Member:
         """Whether a WANT has not been answered."""
         self.missing = False
         """Whether the pool had nothing left, as far as is known."""
-        self.wanted = False
-        """Whether others want what this one has, until `give_back`."""
+        self.part: int | None = None
+        """Extents that it may keep while others lack some; None: none lacks any, as far as is known."""
         self.claiming = False
         """Whether a claim has not been taken in: no read may begin that is not in it."""
         self.alone = False
@@ -52,13 +52,19 @@ class Member:
         self._locks = locks
 
     @property
+    def enough(self) -> int:
+        """Extents that it keeps when it has nothing to do."""
+        return self.limit // 4 if self.part is None else min(self.part, self.limit // 4)
+
+    @property
     def may_ask(self) -> bool:
         return not (self.asking or self.missing or self.alone or self.claiming) and len(self.extents) < self.limit
 
     def want(self, pages: int) -> list[Message]:
-        """Enough extents for so many free pages, as far as the limit allows."""
+        """Enough extents for so many free pages, as far as the limit allows; a quarter of that at least, so that runs
+        find consecutive pages."""
         lacking = -(-max(0, pages - self._allocator.free_pages) // self.shape.extent_pages)
-        count = min(lacking, self.limit - len(self.extents))
+        count = min(max(lacking, self.limit // 4), self.limit - len(self.extents)) if lacking else 0
         if count <= 0 or not self.may_ask:
             return []
         self.asking = True
@@ -81,7 +87,8 @@ class Member:
             self.withheld.difference_update(pages)
             self._locks.let_go_of_extent(extent)
             said.append(say(Kind.GIVE_BACK, extent))
-        self.wanted = False
+        if said:
+            self.part = None
         return said
 
     def heard(self, message: Message, now: int) -> list[Message]:
@@ -101,7 +108,7 @@ class Member:
             case Kind.LEASES:
                 return self.reads.named(numbers)
             case Kind.WANTED:
-                self.wanted = True
+                self.part = numbers[0]
             case Kind.REFUSED:
                 self.alone, self.claiming = True, False
             case Kind.RESTORED:

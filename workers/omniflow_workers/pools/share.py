@@ -6,7 +6,7 @@ import logging
 import selectors
 import socket
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from omniflow_core import AddressInUse, ArenaChannel, ArenaError, ArenaListener, ChannelTimeout, PageAllocator
@@ -17,7 +17,7 @@ from omniflow_workers.pools.keeper import Keeper
 from omniflow_workers.pools.locks import PoolLocks
 from omniflow_workers.pools.member import Member
 from omniflow_workers.pools.reading import Read, Reading
-from omniflow_workers.pools.wire import Message
+from omniflow_workers.pools.wire import Kind, Message
 from omniflow_workers.stop_at import stop_at
 
 log = logging.getLogger(__name__)
@@ -59,6 +59,7 @@ class PoolShare:
         self._keeper = keeper
         self._changed = threading.Condition()
         self._closing = False
+        self._evict: Callable[[], int] = lambda: 0
         self._channel: ArenaChannel | None = channel
         self._wake, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._run, name="pool-member", daemon=True)
@@ -69,15 +70,14 @@ class PoolShare:
         """The most pages that it can have at once."""
         return self._member.limit * self._member.shape.extent_pages
 
-    @property
-    def wanted(self) -> bool:
-        """Whether another worker wants pages, there are none, and this one has more than its part: evict, and
-        `shrink`."""
-        return self._member.wanted
+    def when_wanted(self, evict: Callable[[], int]) -> None:
+        """Another worker wants pages, there are none, and this one has more than its part: on a thread of its own,
+        `evict` makes some free (how many: 0 when it has nothing to evict) until there is something to give."""
+        self._evict = evict
 
     def grow(self, pages: int) -> bool:
-        """Asks for extents until `pages` are free. False: the pool, or what this process may have of it, has no
-        more."""
+        """Asks for extents until `pages` are free, and for some more, so that this is rare. False: the pool, or what
+        this process may have of it, has no more."""
         if self.allocator.free_pages >= pages:
             return True
         with self._changed:
@@ -86,16 +86,18 @@ class PoolShare:
                 self._changed.wait_for(lambda: not self._member.asking, _ANSWER_S)
         return self.allocator.free_pages >= pages
 
-    def shrink(self, keep: int = 0) -> int:
-        """Gives whole free extents back, but keeps `keep` pages in all. How many pages it gave."""
-        shape = self._member.shape
+    def shrink(self, keep: int | None = None) -> int:
+        """Gives whole free extents back, but keeps `keep` pages in all; None: a quarter of what it may have, or its
+        part if others lack some. How many pages it gave."""
+        member = self._member
+        extents = member.enough if keep is None else -(-keep // member.shape.extent_pages)
         with self._changed:
-            before = len(self._member.extents)
-            said = self._member.give_back(-(-keep // shape.extent_pages))
+            before = len(member.extents)
+            said = member.give_back(extents)
             if said:
                 stop_at("pool.member.retired")
             self._send(said)
-            return (before - len(self._member.extents)) * shape.extent_pages
+            return (before - len(member.extents)) * member.shape.extent_pages
 
     def reading(self, owner: int, pages: Iterable[int], until: int) -> Reading:
         """Says that `owner` has leased these pages to this process until `until` (`now_ms`), and they are read in
@@ -105,7 +107,7 @@ class PoolShare:
         """
         with self._changed:
             self._changed.wait_for(lambda: not self._member.claiming, _ANSWER_S)
-            read = self._member.begin_read(owner, tuple(int(page) for page in pages), until)
+            read = self._member.begin_read(owner, tuple(pages), until)
         return Reading(read, self._renew, self._end_read)
 
     def counters(self) -> dict[str, int]:
@@ -208,7 +210,13 @@ class PoolShare:
             with self._changed:
                 self._heard(message)
                 self._changed.notify_all()
+            if message.kind is Kind.WANTED:
+                self._give_up_some()
             stop_at(f"pool.member.{message.kind.name.lower()}.done")
+
+    def _give_up_some(self) -> None:
+        while not self.shrink() and self._evict():
+            pass
 
     def _heard(self, message: Message) -> None:
         try:

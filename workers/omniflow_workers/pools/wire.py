@@ -55,7 +55,7 @@ class Kind(IntEnum):
     LEASES = 39
     """[lease or 0...]: of the READs that were sent, in their order."""
     WANTED = 40
-    """Another member wants extents and there are none, and this one has more than its part."""
+    """[extents]: another member wants some and there are none, and this one has more than these, its part."""
     RESTORED = 41
     """[highest owner ever, living owner...]: to CLAIMED, behind its LEASES."""
 

@@ -48,6 +48,7 @@ class LlmEngine(EngineRole):
             kv_bytes=options.kv_bytes,
             limits=Limits(options.running, options.step_tokens, options.mixed_tokens),
             converting=in_child,
+            cluster=context.cluster,
         )
         self._prompts = Prompts(self._service.tokenizer, self._service.loop.capacity)
 
@@ -56,6 +57,7 @@ class LlmEngine(EngineRole):
         if self._fetching is not None:
             self._fetching.close()
         self._service.pages.hand_overs.close()
+        self._service.engine.pool.close()
         self._service.weights.release()
 
     @property

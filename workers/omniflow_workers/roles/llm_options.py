@@ -15,7 +15,7 @@ class EngineOptions(BaseModel):
     model: str = Field(default="smollm2-135m-instruct", description="a short name, a GGUF file, or a model folder")
     threads: int | None = Field(default=None, ge=1, description="CPU threads of the engine; None: torch's choice")
     page_tokens: int = Field(default=16, ge=1, le=1024)
-    kv_bytes: int = Field(default=512 * 1024 * 1024, ge=1, description="size of the KV pool; taken as it is used")
+    kv_bytes: int = Field(default=512 * 1024 * 1024, ge=1, description="of KV that it may have at once; taken as used")
     running: int = Field(default=16, ge=1, description="prompts and answers computed at once")
     step_tokens: int = Field(default=512, ge=1, description="most tokens of one step")
     mixed_tokens: int = Field(default=256, ge=1, description="most prompt tokens of a step that others wait for too")

@@ -15,7 +15,7 @@ from omniflow_workers.engines.torch import llama
 from omniflow_workers.engines.torch.converting import Converting, here
 from omniflow_workers.engines.torch.decoder import Decoder
 from omniflow_workers.engines.torch.engine import TorchEngine
-from omniflow_workers.engines.torch.pool import KvPool
+from omniflow_workers.engines.torch.pool import KvPool, shared_pool
 from omniflow_workers.weights import convert, format
 from omniflow_workers.weights.cache import Entry, cache_of
 from omniflow_workers.weights.source import WeightsSource, locate
@@ -36,11 +36,19 @@ class Loaded:
 
 
 def load(
-    model: str, cache: Path, *, device: str, page_tokens: int, kv_bytes: int, converting: Converting = here
+    model: str,
+    cache: Path,
+    *,
+    device: str,
+    page_tokens: int,
+    kv_bytes: int,
+    converting: Converting = here,
+    cluster: str = "",
 ) -> Loaded:
     """An engine for `model`, as `locate` takes it. Raises `InvalidArgument` naming the option.
 
-    `cache`: the worker's folder for converted weights and the like; `kv_bytes`: size of the KV pool.
+    `cache`: the worker's folder for converted weights and the like; `kv_bytes`: of KV that it may have at once;
+    `cluster`: with whose workers on this host it shares a pool; empty: it has a pool of its own.
     """
     source = locate(model)
     fingerprint, entry = convert.prepare(source, cache_of(cache), converting(source))
@@ -56,7 +64,9 @@ def load(
         )
     held = store_of(device).hold(fingerprint, entry.file(convert.WEIGHTS))
     decoder = decoder_of(config, format.named(held.tensors, held.metadata), device)
-    return Loaded(TorchEngine(facts, decoder, KvPool(layout, pages, torch.device(device))), held, entry)
+    where = torch.device(device)
+    pool = shared_pool(layout, pages, where, cluster) if cluster else KvPool(layout, pages, where)
+    return Loaded(TorchEngine(facts, decoder, pool), held, entry)
 
 
 def facts_of(source: WeightsSource, fingerprint: str, config: dict[str, Any]) -> ModelFacts:

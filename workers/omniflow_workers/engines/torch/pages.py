@@ -21,15 +21,16 @@ class EnginePages:
 
     def __init__(self, engine: TorchEngine) -> None:
         self._engine = engine
-        self.allocator = PageAllocator(engine.pool.pages)
+        share = engine.pool.share
+        self.allocator = PageAllocator(engine.pool.pages) if share is None else share.allocator
         self.index = PrefixIndex(self.allocator)
         self.model = engine.facts.fingerprint
         self.layout = engine.layout.describe()
         self.page_tokens = engine.layout.page_tokens
         self.page_bytes = engine.layout.page_bytes
         self.device = str(engine.pool.tensor.device)
-        self.pool: bytes | None = None
-        self.pool_owner = 0
+        self.pool = None if share is None else share.arena.book.id
+        self.pool_owner = 0 if share is None else share.owner
         self.hand_overs = HandOvers()
 
     def new_chain(self, tenant: str) -> KeyChain:

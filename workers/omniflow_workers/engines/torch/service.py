@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from omniflow_core import OutOfPages
 from omniflow_workers.engines.base import Chunk, KvLayout, ModelFacts
 from omniflow_workers.engines.loop import EngineLoop
 from omniflow_workers.engines.planner import Limits, Planner
+from omniflow_workers.engines.sequence import page_ids
 from omniflow_workers.engines.torch.converting import Converting, here
 from omniflow_workers.engines.torch.engine import TorchEngine
 from omniflow_workers.engines.torch.load import load
@@ -50,18 +52,30 @@ def open_service(
     kv_bytes: int = 512 * 1024 * 1024,
     limits: Limits | None = None,
     converting: Converting = here,
+    cluster: str = "",
 ) -> Service:
     """Loads `model` (as `locate` takes it) with converted weights under `cache`. Raises `InvalidArgument`.
 
-    `converting`: how, when the cache has none; in the process itself unless said otherwise.
+    `converting`: how, when the cache has none; in the process itself unless said otherwise. `cluster`: with whose
+    workers on this host it shares a pool of KV pages, of which it may have `kv_bytes`; empty: with nobody.
     """
     if threads is not None:
         torch.set_num_threads(threads)
-    loaded = load(model, cache, device=device, page_tokens=page_tokens, kv_bytes=kv_bytes, converting=converting)
+    loaded = load(
+        model,
+        cache,
+        device=device,
+        page_tokens=page_tokens,
+        kv_bytes=kv_bytes,
+        converting=converting,
+        cluster=cluster,
+    )
     engine = loaded.engine
-    # Touches every weight once, so that the first question does not wait for the disk.
-    engine.compute([Chunk(np.zeros(2, np.int64), 0, np.ones(2, np.uint32), wants_logits=True)])
     pages = EnginePages(engine)
+    share = engine.pool.share
+    if share is not None:
+        share.when_wanted(lambda: pages.index.evict(share.limit // 8))
+    _touch_weights(engine, pages)
     planner = Planner(
         pages.allocator,
         pages.index,
@@ -69,6 +83,19 @@ def open_service(
         engine.facts.context_tokens,
         pages.new_chain,
         limits or Limits(),
+        share,
     )
     loop = EngineLoop(engine, planner)
     return Service(engine, planner, loop, ChatTokenizer(loaded.entry.folder), pages, loaded.held)
+
+
+def _touch_weights(engine: TorchEngine, pages: EnginePages) -> None:
+    """Uses every weight once, so that the first question does not wait for the disk."""
+    try:
+        if engine.pool.share is not None:
+            engine.pool.share.grow(1)
+        run = pages.allocator.allocate(1)
+    except OutOfPages:  # others have the whole pool at present
+        return
+    with run:
+        engine.compute([Chunk(np.zeros(2, np.int64), 0, page_ids(run), wants_logits=True)])

@@ -236,8 +236,9 @@ class Node:
     def stats(self) -> dict[str, int]:
         """Counters and gauges: jobs, activations queued and running, frames and bytes in and out, retained bytes.
 
-        Of big payloads: `arena_blobs` and `arena_bytes` that somebody holds, `arena_writes` and `arena_full` since the
-        start, what is `lent` to other workers and `borrowed` from them, and `payload_copies` on the way.
+        Of payloads over 64 KiB: `arena_blobs` and `arena_bytes` that somebody holds, what is `lent` to other workers and
+        `borrowed` from them now; since the start `arena_writes`, `arena_full` (no room), and how many were `sent_in_place`,
+        `sent_inline` and `received_inline`.
         """
     def close(self) -> None: ...
 

@@ -41,6 +41,14 @@ static LISTENERS: AtomicU64 = AtomicU64::new(0);
 /// Where a listener's name may be taken already, by a process of the same number in another container.
 const ADDRESSES: u64 = 16;
 
+/// Big payloads since the start. Those that went inline were copied on their way.
+#[derive(Debug, Default)]
+struct Counts {
+    sent_in_place: AtomicU64,
+    sent_inline: AtomicU64,
+    received_inline: AtomicU64,
+}
+
 /// See the module.
 pub(crate) struct Sharing {
     pub(crate) store: Store,
@@ -50,8 +58,7 @@ pub(crate) struct Sharing {
     address: String,
     sources: Mutex<FxHashMap<(String, String), Arc<Source>>>,
     lease: Duration,
-    /// Big payloads that were copied on their way: sent inline, or received so.
-    copies: AtomicU64,
+    counts: Counts,
 }
 
 impl Sharing {
@@ -69,7 +76,7 @@ impl Sharing {
             },
             sources: Mutex::default(),
             lease,
-            copies: AtomicU64::new(0),
+            counts: Counts::default(),
         }
     }
 
@@ -94,9 +101,11 @@ impl Sharing {
             return None;
         }
         let lent = reader.and_then(|reader| self.lend(frame, reader));
-        if lent.is_none() {
-            self.copies.fetch_add(1, Ordering::Relaxed);
-        }
+        let count = match lent {
+            Some(_) => &self.counts.sent_in_place,
+            None => &self.counts.sent_inline,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
         lent.map(LinkMessage::from)
     }
 
@@ -131,7 +140,7 @@ impl Sharing {
     /// A frame came with its payload.
     pub(crate) fn note_inline(&self, payload: &Bytes) {
         if payload.len() > BIG_BYTES {
-            self.copies.fetch_add(1, Ordering::Relaxed);
+            self.counts.received_inline.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -157,16 +166,20 @@ impl Sharing {
         let borrowed = sources.values().map(|source| source.held());
         let (borrowed, borrowed_bytes) =
             borrowed.fold((0, 0), |sum, held| (sum.0 + held.0, sum.1 + held.1));
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         vec![
             ("arena_blobs", self.store.blobs()),
             ("arena_bytes", self.store.bytes()),
+            ("arena_capacity", self.store.capacity()),
             ("arena_writes", self.store.writes()),
             ("arena_full", self.store.refused()),
             ("lent", lent),
             ("lent_bytes", lent_bytes),
             ("borrowed", borrowed),
             ("borrowed_bytes", borrowed_bytes),
-            ("payload_copies", self.copies.load(Ordering::Relaxed)),
+            ("sent_in_place", count(&self.counts.sent_in_place)),
+            ("sent_inline", count(&self.counts.sent_inline)),
+            ("received_inline", count(&self.counts.received_inline)),
         ]
     }
 }

@@ -136,6 +136,11 @@ impl Store {
         })
     }
 
+    /// Bytes that there is room for, in whole blocks.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.limit / BLOCK_BYTES * BLOCK_BYTES
+    }
+
     /// Blobs that somebody holds.
     pub(crate) fn blobs(&self) -> u64 {
         self.counts.blobs.load(Ordering::Relaxed)

@@ -211,6 +211,12 @@ class WorkerConfig(_Section):
     """Link addresses; by default a Unix socket in the run folder. With `count` > 1 only port 0 makes sense."""
     advertise: DialledHost | None = None
     """Host name or address by which other machines reach it, where `listen` holds a wildcard."""
+    transfer: Literal["auto", "local", "collective"] | None = None
+    """How KV pages of other workers come: used where they lie (`local`, same host only), sent over a process group
+    (`collective`), or whichever is possible (`auto`, the default)."""
+    data_listen: tuple[LinkAddress, ...] | None = None
+    """Where other workers ask for KV pages: tcp:HOST:PORT; by default on the hosts of `listen`, on any free port. A
+    Unix socket without a file is always there."""
     drain_timeout_s: Seconds | None = None
     stuck_after_s: Seconds | None = None
     """A role whose threads all run for jobs that are over, for so long, is broken: the worker is started again."""

@@ -604,6 +604,7 @@ class MemoryAccount(_message.Message):
     PULLS_FIELD_NUMBER: _builtins.int
     BLOBS_FIELD_NUMBER: _builtins.int
     JOBS_FIELD_NUMBER: _builtins.int
+    NODE_FIELD_NUMBER: _builtins.int
     worker: _builtins.str
     incarnation: _builtins.str
     host: _builtins.str
@@ -622,6 +623,8 @@ class MemoryAccount(_message.Message):
     def blobs(self) -> Global___BlobAccount: ...
     @_builtins.property
     def jobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___JobAccount]: ...
+    @_builtins.property
+    def node(self) -> Global___NodeAccount: ...
     def __init__(
         self,
         *,
@@ -636,10 +639,11 @@ class MemoryAccount(_message.Message):
         pulls: Global___PullAccount | None = ...,
         blobs: Global___BlobAccount | None = ...,
         jobs: _abc.Iterable[Global___JobAccount] | None = ...,
+        node: Global___NodeAccount | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["blobs", b"blobs", "borrowed", b"borrowed", "leases", b"leases", "pulls", b"pulls"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["blobs", b"blobs", "borrowed", b"borrowed", "leases", b"leases", "node", b"node", "pulls", b"pulls"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arenas", b"arenas", "blobs", b"blobs", "borrowed", b"borrowed", "device", b"device", "host", b"host", "incarnation", b"incarnation", "jobs", b"jobs", "leases", b"leases", "pools", b"pools", "pulls", b"pulls", "worker", b"worker"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arenas", b"arenas", "blobs", b"blobs", "borrowed", b"borrowed", "device", b"device", "host", b"host", "incarnation", b"incarnation", "jobs", b"jobs", "leases", b"leases", "node", b"node", "pools", b"pools", "pulls", b"pulls", "worker", b"worker"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -930,6 +934,38 @@ class BlobAccount(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BlobAccount: _TypeAlias = BlobAccount  # noqa: Y015
+
+@_typing.final
+class NodeAccount(_message.Message):
+    """What jobs have on this worker's data path."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOBS_NOW_FIELD_NUMBER: _builtins.int
+    ACTIVATIONS_NOW_FIELD_NUMBER: _builtins.int
+    RETAINED_BYTES_NOW_FIELD_NUMBER: _builtins.int
+    SPILLED_BYTES_NOW_FIELD_NUMBER: _builtins.int
+    jobs_now: _builtins.int
+    activations_now: _builtins.int
+    """queued or running"""
+    retained_bytes_now: _builtins.int
+    spilled_bytes_now: _builtins.int
+    """on disk"""
+    def __init__(
+        self,
+        *,
+        jobs_now: _builtins.int = ...,
+        activations_now: _builtins.int = ...,
+        retained_bytes_now: _builtins.int = ...,
+        spilled_bytes_now: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activations_now", b"activations_now", "jobs_now", b"jobs_now", "retained_bytes_now", b"retained_bytes_now", "spilled_bytes_now", b"spilled_bytes_now"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeAccount: _TypeAlias = NodeAccount  # noqa: Y015
 
 @_typing.final
 class JobAccount(_message.Message):

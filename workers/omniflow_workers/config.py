@@ -34,6 +34,12 @@ class WorkerConfig(BaseModel):
     advertise: str | None = Field(
         default=None, pattern=r"^\S+$", description="host name or address that other machines reach this one by"
     )
+    transfer: Literal["auto", "local", "collective"] = Field(
+        default="auto", description="how pages of other workers may come: in place, over a process group, or either"
+    )
+    data_listen: list[str] | None = Field(
+        default=None, description="tcp:HOST:PORT for requests for pages; None: the hosts of `listen`, on any free port"
+    )
     device: str = "cpu"
     threads: int | None = Field(default=None, ge=1, description="CPU threads of each engine; None: the engine's choice")
     drain_timeout_s: float = Field(default=30.0, ge=0)

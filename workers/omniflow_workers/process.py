@@ -16,6 +16,7 @@ from omniflow.v1.cluster_pb2 import WorkerInfo
 from omniflow_core import Node
 from omniflow_workers.addresses import advertised
 from omniflow_workers.config import WorkerConfig, new_incarnation
+from omniflow_workers.data_plane import DataPlane, open_data_plane
 from omniflow_workers.host import LoadedRole, RoleStuck, load_roles, resolve_roles, serve
 from omniflow_workers.listening import listen
 from omniflow_workers.version import VERSION
@@ -74,6 +75,7 @@ def run(config: WorkerConfig, cache: Path) -> None:
     info = _describe(config, loaded)
     node = listen(config, info)
     info.addresses.extend(advertised(node.addresses, config.advertise))
+    data_plane = open_data_plane(config, info, node, loaded)
     threads = [
         thread
         for role in loaded
@@ -92,7 +94,7 @@ def run(config: WorkerConfig, cache: Path) -> None:
         _drain(node, config, leaving)
     finally:
         registration.close()
-        _stop(node, threads, loaded, 0.0 if leaving.quick else LAST_WORDS_S)
+        _stop(node, threads, loaded, data_plane, 0.0 if leaving.quick else LAST_WORDS_S)
     if leaving.failure is not None:
         raise leaving.failure
 
@@ -134,10 +136,18 @@ def _drain(node: Node, config: WorkerConfig, leaving: Leaving) -> None:
         log.warning("worker %s leaves unfinished work behind after %g s", config.name, config.drain_timeout_s)
 
 
-def _stop(node: Node, threads: Sequence[threading.Thread], loaded: Sequence[LoadedRole], patience_s: float) -> None:
+def _stop(
+    node: Node,
+    threads: Sequence[threading.Thread],
+    loaded: Sequence[LoadedRole],
+    data_plane: DataPlane | None,
+    patience_s: float,
+) -> None:
     node.close()
     until = time.monotonic() + patience_s
     for thread in threads:
         thread.join(timeout=max(0.0, until - time.monotonic()))
     for role in loaded:
         role.role.unload()
+    if data_plane is not None:
+        data_plane.close()

@@ -4,6 +4,7 @@
 not import torch.
 """
 
+from omniflow_workers.shares_pages import SharesPages
 from omniflow_workers.transfer.base import (
     DEFAULT_TTL_S,
     Acquired,
@@ -16,7 +17,6 @@ from omniflow_workers.transfer.base import (
     Peers,
     PullReport,
     Reading,
-    SharesPages,
     Transfer,
     Way,
 )

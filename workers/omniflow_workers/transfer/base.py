@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,22 +83,6 @@ class PageSource(Protocol):
 
     def scatter(self, pages: PageIds, rows: torch.Tensor, /) -> None:
         """Copies such rows into pages that the caller holds. Complete when this returns."""
-
-
-@runtime_checkable
-class SharesPages(Protocol):
-    """A role whose engine lends pages and borrows others'. The worker starts its data service for such roles alone."""
-
-    @property
-    def page_source(self) -> PageSource:
-        """Valid after `load`."""
-
-    def meet(self, peers: Peers) -> None:
-        """Called once, after `load` and before the first activation: by these it borrows. They are closed after
-        `unload`."""
-
-    def account(self, into: MemoryAccount) -> None:
-        """Adds what this role knows of its memory (`pools`, `arenas`, `jobs`). Called from any thread."""
 
 
 class Reading(Protocol):

@@ -56,6 +56,8 @@ pub(crate) struct Outgoing {
     /// By node, of those that are bound once for the job.
     once: Box<[Option<Place>]>,
     keyed: BTreeMap<(NodeId, Key), Place>,
+    /// Whether any of them has had another place before.
+    moved: bool,
     /// Who has ever been given a node of the job.
     workers: Vec<WorkerId>,
     /// By whom it is for: a node's bind key, or the beginning of all its bind keys.
@@ -102,8 +104,29 @@ impl Outgoing {
         }
         match known {
             None => Placed::First,
-            Some(_) => Placed::Again,
+            Some(_) => {
+                self.moved = true;
+                Placed::Again
+            }
         }
+    }
+
+    /// Whether the worker has something in a scope, for a key around it, that was elsewhere before. Nodes of loops do not
+    /// count: they are bound for rounds to come, too.
+    pub(crate) fn has_moved_into(
+        &self,
+        graph: &Graph,
+        (scope, key): (ScopeId, &Key),
+        worker: WorkerId,
+    ) -> bool {
+        let nodes = (0..).map(NodeId).zip(graph.nodes());
+        let mut inside = nodes.filter(|(_, node)| is_inside(graph, node.scope, scope));
+        let moved = |(node, _): (NodeId, _)| {
+            let under = self.keyed.range((node, key.clone())..);
+            let mut under = under.take_while(|((other, at), _)| *other == node && at.extends(key));
+            under.any(|(_, place)| place.worker == worker && place.epoch > 1)
+        };
+        self.moved && !in_a_loop(graph, scope) && inside.any(moved)
     }
 
     /// Where a node is bound under keys that extend this one; a worker comes as often as it has such a key.
@@ -212,6 +235,13 @@ impl Outgoing {
         freed
     }
 
+    /// This one, and those of other nodes by which the same is left.
+    pub(crate) fn words(&self, left: &Left) -> Vec<Left> {
+        let of_it = |(scope, key, by): &&Left| *scope == left.0 && *key == left.1 && *by != left.2;
+        let others = self.left.iter().filter(of_it).cloned();
+        others.chain([left.clone()]).collect()
+    }
+
     /// What a worker that is new to the job has to know of scopes.
     pub(crate) fn left(&self) -> impl Iterator<Item = &Left> {
         self.left.iter()
@@ -260,72 +290,4 @@ fn is_inside(graph: &Graph, mut scope: ScopeId, outer: ScopeId) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NODE: NodeId = NodeId(1);
-
-    fn place(worker: u32, epoch: u32) -> Place {
-        let worker = WorkerId(worker);
-        Place { worker, epoch }
-    }
-
-    #[test]
-    fn a_bind_is_new_once_and_again_under_a_higher_epoch() {
-        let mut outgoing = Outgoing::new(2);
-        for key in [Key::ROOT, Key::new(&[3])] {
-            assert_eq!(outgoing.bind(NODE, &key, place(1, 1)), Placed::First);
-            assert_eq!(outgoing.bind(NODE, &key, place(1, 1)), Placed::Known);
-            assert_eq!(outgoing.bind(NODE, &key, place(2, 2)), Placed::Again);
-            assert_eq!(outgoing.bind(NODE, &key, place(1, 1)), Placed::Known);
-            assert_eq!(outgoing.place(NODE, &key), Some(place(2, 2)));
-        }
-    }
-
-    #[test]
-    fn places_under_a_key_are_those_of_the_node_whose_keys_begin_so() {
-        let mut outgoing = Outgoing::new(3);
-        for (node, path, worker) in [
-            (0, [1, 0], 9),
-            (1, [0, 7], 9),
-            (1, [1, 0], 2),
-            (1, [1, 5], 3),
-            (1, [2, 0], 9),
-            (2, [1, 1], 9),
-        ] {
-            outgoing.bind(NodeId(node), &Key::new(&path), place(worker, 1));
-        }
-        let under = |path: &[u32]| -> Vec<u32> {
-            let key = Key::new(path);
-            let places = outgoing.places_under(NODE, &key);
-            places.map(|worker| worker.0).collect()
-        };
-        assert_eq!(under(&[1]), [2, 3]);
-        assert_eq!(under(&[]), [9, 2, 3, 9]);
-        assert!(under(&[4]).is_empty());
-    }
-
-    #[test]
-    fn what_is_kept_for_a_bind_is_its_own_and_what_is_for_all_keys_around_it() {
-        let mut outgoing = Outgoing::new(2);
-        let mut sent = |path: &[u32]| {
-            let key = Key::new(path);
-            let sent = Sent {
-                edge: EdgeId(path.len() as u32),
-                key: key.clone(),
-                epoch: 0,
-                item: Item::Closed,
-            };
-            outgoing.keep(NODE, key, sent)
-        };
-        let bytes: usize = [&[][..], &[1], &[1, 2], &[1, 3]]
-            .map(&mut sent)
-            .iter()
-            .sum();
-        assert_eq!(outgoing.bytes(), bytes);
-        let key = Key::new(&[1, 2]);
-        let kept = outgoing.kept(NODE, &key);
-        let kept: Vec<_> = kept.map(|(sent, every)| (sent.edge.0, every)).collect();
-        assert_eq!(kept, [(0, true), (1, true), (2, false)]);
-    }
-}
+mod tests;

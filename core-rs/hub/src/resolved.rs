@@ -248,6 +248,11 @@ impl State {
         running.resolver.scope_left(scope, &key, by, effects);
         let closers = feeds.closers(scope);
         let message = link_frame(&wire_left(id, &left, self.config.term).into(), CONTROL);
+        let crossed = said_by.filter(|said_by| {
+            let at = (scope, &key);
+            running.outgoing.has_moved_into(graph, at, *said_by)
+        });
+        let words = crossed.map_or_else(Vec::new, |_| running.outgoing.words(&left));
         let Some(freed) = running.outgoing.leave(graph, closers, left) else {
             return;
         };
@@ -255,6 +260,14 @@ impl State {
         for worker in running.outgoing.workers() {
             if Some(*worker) != said_by {
                 self.workers.send(*worker, message.clone());
+            }
+        }
+        // It may have said so before it heard that something in the scope has moved to it, which would run in vain.
+        if let Some(worker) = crossed.filter(|_| words.len() == closers) {
+            for left in words {
+                let again = wire_left(id, &left, self.config.term);
+                self.workers
+                    .send(worker, link_frame(&again.into(), CONTROL));
             }
         }
         let event = Event::ScopeLeft {

@@ -1,6 +1,7 @@
 //! Flows with fan-outs, loops, routes and streams over several cores: whatever order things come in, however often, and
 //! whatever links break, a job does what the resolver's own oracle says, and nothing is left of it.
 
+mod crossed;
 mod cut_short;
 mod over;
 mod recalls;

@@ -3,7 +3,6 @@
 use omniflow_flow::{EdgeId, Item, Key, Origin, PortIx};
 use omniflow_wire::v1;
 
-use super::scheduler::Scheduler;
 use super::world::{SCHEDULER, World};
 use super::{JOB, WORKERS};
 use crate::activation::Activation;
@@ -32,16 +31,14 @@ impl World {
         }
     }
 
-    /// Of a node that moved though nobody needed it any more, which the scheduler had not heard yet: its scope has ended, or
-    /// what it reads was cut short, because an earlier attempt had no use for it. It runs until its job is over.
+    /// Of a node that moved though nobody needed it any more: what it reads was cut short, because an earlier attempt had no
+    /// use for it. Who sent it would run again with it, if the job table were here.
     fn runs_in_vain(&self, activation: &Activation) -> bool {
-        let Scheduler { graph, seen, .. } = &self.scheduler;
+        let graph = &self.scheduler.graph;
         let (node, key) = (activation.node, &activation.key);
         let edges = (0..graph.nodes()[node.index()].inputs.len() as u32).map(PortIx);
         let mut edges = edges.filter_map(|port| graph.edge_into(node, port));
-        let scope = graph.nodes()[node.index()].scope;
-        activation.epoch > 1
-            && (seen.unneeded(graph, scope, key) || edges.any(|edge| self.is_cut_short(edge, key)))
+        activation.epoch > 1 && edges.any(|edge| self.is_cut_short(edge, key))
     }
 
     /// Whether a stream's producer is over and has not ended it.

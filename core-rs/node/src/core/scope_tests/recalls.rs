@@ -1,7 +1,7 @@
 //! Binds that the scheduler asks for, as the job table does: what no engine has taken goes elsewhere. And what is known of
 //! attempts that were elsewhere before.
 
-use omniflow_flow::{Key, NodeId, NodeKind};
+use omniflow_flow::{Key, NodeId, NodeKind, ScopeId};
 use omniflow_wire::v1;
 use omniflow_wire::v1::node_progress::State;
 
@@ -46,6 +46,17 @@ impl Scheduler {
             && !self.is_in_loop(spec.scope)
             && !self.seen.unneeded(&self.graph, spec.scope, key)
             && self.graph.companions(node).iter().all(follows)
+    }
+
+    pub(super) fn is_in_loop(&self, mut scope: ScopeId) -> bool {
+        while scope != ScopeId::ROOT {
+            let spec = &self.graph.spec().scopes[scope.index() - 1];
+            if spec.is_loop {
+                return true;
+            }
+            scope = spec.parent;
+        }
+        false
     }
 
     /// A worker gives back what it had not begun.

@@ -178,17 +178,6 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn is_in_loop(&self, mut scope: ScopeId) -> bool {
-        while scope != ScopeId::ROOT {
-            let spec = &self.graph.spec().scopes[scope.index() - 1];
-            if spec.is_loop {
-                return true;
-            }
-            scope = spec.parent;
-        }
-        false
-    }
-
     pub(super) fn move_nodes(&mut self, nodes: &[At]) {
         for at in nodes {
             let worker = self.choose(WORKERS);
@@ -348,8 +337,8 @@ impl Scheduler {
 
     fn accept(&mut self, edge: EdgeId, key: &Key, epoch: u32, item: Item<Bytes>) {
         let mut effects = Vec::new();
-        let accepted = self.resolver.accept(edge, key, epoch, item, &mut effects);
-        accepted.expect("it fits");
+        let taken = self.resolver.accept(edge, key, epoch, item, &mut effects);
+        taken.expect("it fits");
         self.carry_out(effects);
     }
 
@@ -365,6 +354,7 @@ impl Scheduler {
         for worker in (0..WORKERS).filter(|worker| Some(*worker) != from) {
             self.out.push((worker, message.clone().into()));
         }
+        self.tell_crossed(from, scope, &key);
         let mut effects = Vec::new();
         self.resolver.scope_left(scope, &key, by, &mut effects);
         self.carry_out(effects);

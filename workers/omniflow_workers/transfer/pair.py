@@ -40,37 +40,41 @@ class Pair:
         Raises `PullFailed` after `patience` seconds, or when the other one has gone.
         """
         self._other = 1 - rank
+        self._moving: dict[int, Work] = {}
         within = datetime.timedelta(seconds=patience)
         try:
             self._group = _gloo(store, rank, host, within) if backend == "gloo" else _nccl(store, rank, within)
         except RuntimeError as error:  # all of torch's errors are
             raise PullFailed("the two workers do not meet in a process group", cause=_first_line(error)) from error
 
-    def send(self, chunk: torch.Tensor, tag: int) -> Work:
+    def send(self, chunk: torch.Tensor, tag: int) -> None:
         """Begins to send. The chunk must not change until `wait` has returned. Raises `PullFailed`."""
         try:
-            work: Work = self._group.send([chunk], self._other, tag)
+            self._moving[tag] = self._group.send([chunk], self._other, tag)
         except RuntimeError as error:
             raise PullFailed("a chunk of pages cannot be sent", cause=_first_line(error)) from error
-        return work
 
-    def receive(self, chunk: torch.Tensor, tag: int) -> Work:
+    def receive(self, chunk: torch.Tensor, tag: int) -> None:
         """Begins to receive."""
         try:
-            work: Work = self._group.recv([chunk], self._other, tag)
+            self._moving[tag] = self._group.recv([chunk], self._other, tag)
         except RuntimeError as error:
             raise PullFailed("a chunk of pages cannot be received", cause=_first_line(error)) from error
-        return work
 
-    def wait(self, work: Work, patience: float) -> None:
-        """Raises `PullFailed` after `patience` seconds, or when the other end has gone: then the pair is broken."""
+    def wait(self, tag: int, patience: float) -> None:
+        """Until that chunk has moved. Raises `PullFailed` after `patience` seconds, or when the other end has gone:
+        then the pair is broken."""
+        work = self._moving.pop(tag)
         try:
             work.wait(datetime.timedelta(seconds=max(0.001, patience)))
         except RuntimeError as error:
             raise PullFailed("a chunk of pages does not come, or does not leave", cause=_first_line(error)) from error
+        finally:
+            del work  # one that an error's traceback kept would keep the connection open
 
     def close(self) -> None:
-        """Ends it: the other end's waiting fails."""
+        """Ends it: the other end's waiting fails. What still moves keeps its memory until it has heard."""
+        self._moving.clear()
         del self._group
 
 

@@ -123,6 +123,7 @@ class DataPeers:
         self._keeper.close()
         self._links.close()
         self._directory.close()
+        self._pools.clear()
 
     # --- connections
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from omniflow.v1.data_pb2 import AbortPull, BeginPull, DataError, DataRequest, FinishPull, PullBegun
 from omniflow_workers.stop_at import stop_at
@@ -14,9 +14,12 @@ from omniflow_workers.transfer.connection import Connection
 from omniflow_workers.transfer.counts import PullCounts
 from omniflow_workers.transfer.errors import PeerLost, PullFailed, Refused, TransferError, stale
 from omniflow_workers.transfer.limits import TransferLimits
-from omniflow_workers.transfer.pair import BORROWER, Pair, Work, tag_of
+from omniflow_workers.transfer.pair import BORROWER, Pair, tag_of
 from omniflow_workers.transfer.staging import BUFFERS, Staging, staging_device
-from omniflow_workers.transfer.store import LOOPBACK, join_store
+from omniflow_workers.transfer.store import LOOPBACK, join_store, say_ready
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,24 +119,21 @@ class Receiver:
         stop_at("data.borrower.group_made")
         staging = self._room(wish, chunk_pages)
         starts = range(0, len(wish.target), chunk_pages)
-        coming: deque[tuple[int, Work]] = deque()
 
-        def ask(chunk: int) -> None:
-            count = min(chunk_pages, len(wish.target) - chunk * chunk_pages)
-            work = pair.receive(staging.rows_of(chunk, count), tag_of(self._pull, chunk))
-            coming.append((count, work))
+        def rows_of(chunk: int) -> torch.Tensor:
+            return staging.rows_of(chunk, min(chunk_pages, len(wish.target) - chunk * chunk_pages))
 
         for chunk in range(min(BUFFERS, len(starts))):
-            ask(chunk)
+            pair.receive(rows_of(chunk), tag_of(self._pull, chunk))
         for chunk, start in enumerate(starts):
-            count, work = coming.popleft()
-            pair.wait(work, min(self._limits.stall_s, wish.until - time.monotonic()))
-            rows = staging.rows_of(chunk, count)
+            pair.wait(tag_of(self._pull, chunk), min(self._limits.stall_s, wish.until - time.monotonic()))
+            rows = rows_of(chunk)
+            count = len(rows)
             wish.sink.scatter(wish.target[start : start + count], rows)
             self._counts.add(received_pages=count, received_bytes=rows.nbytes)
             stop_at("data.borrower.chunk_received")
             if chunk + BUFFERS < len(starts):
-                ask(chunk + BUFFERS)
+                pair.receive(rows_of(chunk + BUFFERS), tag_of(self._pull, chunk + BUFFERS))
 
     def _met(self, begun: PullBegun, until: float) -> Pair:
         if self._pair is None:
@@ -142,6 +142,7 @@ class Receiver:
             if not port.isdigit():
                 raise PullFailed(f"the owner's store is said to be at {begun.store!r}", worker=self._connection.worker)
             store = join_store(host, int(port), begun.prefix, patience)
+            say_ready(store)
             self._pair = Pair(self._backend, store, BORROWER, self._connection.local_host or LOOPBACK, patience)
             self._counts.add(groups_now=1)
         return self._pair

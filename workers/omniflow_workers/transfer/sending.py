@@ -15,9 +15,9 @@ from omniflow_workers.transfer.errors import PullFailed
 from omniflow_workers.transfer.lender import Lender
 from omniflow_workers.transfer.lending import Pull
 from omniflow_workers.transfer.limits import TransferLimits
-from omniflow_workers.transfer.pair import OWNER, Pair, Work, tag_of
+from omniflow_workers.transfer.pair import OWNER, Pair, tag_of
 from omniflow_workers.transfer.staging import Staging, staging_device
-from omniflow_workers.transfer.store import StoreHome, join_store
+from omniflow_workers.transfer.store import StoreHome, await_ready, join_store
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Lane:
     def _send(self, order: Order, lender: Lender, limits: TransferLimits) -> None:
         pair = self._met(limits.group_s)
         staging = self._room(order)
-        moving: list[Work] = []
+        moving: list[int] = []
         for chunk, start in enumerate(range(0, len(order.pages), order.chunk_pages)):
             pages = order.pages[start : start + order.chunk_pages]
             rows = staging.rows_of(chunk, len(pages))
@@ -85,18 +85,21 @@ class Lane:
             order.source.gather(pages, rows)
             if not self._goes_on(order, lender):
                 raise PullFailed("the pull is over")
-            moving.append(pair.send(rows, tag_of(order.pull.number, chunk)))
+            tag = tag_of(order.pull.number, chunk)
+            pair.send(rows, tag)
+            moving.append(tag)
             lender.sent(order.pull, rows.nbytes)
             self._counts.add(sent_pages=len(pages), sent_bytes=rows.nbytes)
             stop_at("data.owner.chunk_sent")
-        for work in moving:
-            pair.wait(work, _patience(order, limits))
+        for tag in moving:
+            pair.wait(tag, _patience(order, limits))
         if self._closed:
             self._close()
 
     def _met(self, patience: float) -> Pair:
         if self._pair is None:
             store = join_store(self._home.host, self.port, self.prefix, patience)
+            await_ready(store, lambda: not self._closed, patience)
             self._pair = Pair(self._backend, store, OWNER, self._host, patience)
             self._counts.add(groups_now=1)
         return self._pair

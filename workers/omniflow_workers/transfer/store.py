@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import socket
 import threading
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from omniflow.config import is_wildcard
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
 
 LOOPBACK = "127.0.0.1"
+_READY = "ready"
+_FIRST_PAUSE_S = 0.0005
+_LONGEST_PAUSE_S = 0.02
 
 
 class StoreHome:
@@ -61,6 +66,25 @@ def join_store(host: str, port: int, prefix: str, patience: float) -> Store:
             f"the other worker's store at {host}:{port} cannot be reached", cause=str(error)[:300]
         ) from error
     return c10d.PrefixStore(prefix, client)
+
+
+def say_ready(store: Store) -> None:
+    """The borrower's last word before it makes its end of the group."""
+    store.set(_READY, "")
+
+
+def await_ready(store: Store, goes_on: Callable[[], bool], patience: float) -> None:
+    """The owner waits for that: who waits in a group's making cannot be told that the other one has died.
+
+    Raises `PullFailed` after `patience` seconds, or as soon as it does not go on.
+    """
+    until = time.monotonic() + patience
+    pause = _FIRST_PAUSE_S
+    while not store.check([_READY]):
+        if time.monotonic() > until or not goes_on():
+            raise PullFailed("the borrower does not come to the process group")
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_S)
 
 
 def _serve(host: str) -> tuple[Store, int]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from typing_extensions import Buffer
 
 from omniflow.types import Stream
 from omniflow.types.wire import Encoded
+
+if TYPE_CHECKING:  # NumPy comes with the first array
+    import numpy.typing as npt
 
 
 class CoreActivation(Protocol):
@@ -33,6 +36,8 @@ class CoreActivation(Protocol):
     @property
     def cancelled(self) -> bool: ...
     @property
+    def job_over(self) -> bool: ...
+    @property
     def remaining_ms(self) -> int: ...
     @property
     def resumed(self) -> Sequence[bytes]: ...
@@ -45,6 +50,7 @@ class CoreActivation(Protocol):
     def read(self, parameter: str, max_n: int, timeout: float) -> Sequence[bytes | Buffer] | None: ...
     def emit(self, port: str, frames: Sequence[Encoded], more: bool = False) -> int: ...
     def wait_for_room(self, timeout: float) -> bool: ...
+    def draft(self, bytes: int) -> Buffer | None: ...
     def end(self, port: str) -> None: ...
     def finish(
         self, features: dict[str, float], last: Sequence[tuple[str, Encoded]] = (), more: bool = False
@@ -92,6 +98,11 @@ class Activation(Protocol):
         """The job was cancelled, has failed or is past its deadline: stop within one step."""
 
     @property
+    def job_over(self) -> bool:
+        """The worker has let go of the job, however it ended: also once this activation has finished. What was kept
+        for the job's other nodes can go."""
+
+    @property
     def remaining_ms(self) -> int:
         """To the job's deadline."""
 
@@ -115,6 +126,13 @@ class Activation(Protocol):
 
     def read(self, name: str, max_n: int, timeout: float) -> list[Any] | None:
         """At least one next frame of a stream; [] after `timeout` seconds; None at its end. Raises `Cancelled`."""
+
+    def empty(self, shape: Sequence[int], dtype: str) -> npt.NDArray[Any]:
+        """An array to compute an output in; what is in it is left from before. `dtype`: NumPy's name.
+
+        `Tensor.from_array` of all of it (or `from_torch` of `torch.from_numpy` of it) is sent to other workers of the
+        host without a copy, the first time. Do not write to it after that.
+        """
 
     def emit(self, frames: Sequence[Any], port: str | None = None) -> int:
         """Sends frames on `port` (the only output when None); returns how many were taken, and never blocks.

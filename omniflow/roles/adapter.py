@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Buffer
 
@@ -19,6 +20,9 @@ from omniflow.types.big import decode_payload, encode_parts
 from omniflow.types.codec import decode_all, short_text
 from omniflow.types.value_type import Kind
 from omniflow.types.wire import Encoded
+
+if TYPE_CHECKING:  # NumPy comes with the first array
+    import numpy.typing as npt
 
 _READ_FRAMES = 64
 _READ_SECONDS = 1.0
@@ -68,6 +72,10 @@ class TypedActivation:
     @property
     def cancelled(self) -> bool:
         return self._core.cancelled
+
+    @property
+    def job_over(self) -> bool:
+        return self._core.job_over
 
     @property
     def remaining_ms(self) -> int:
@@ -133,6 +141,13 @@ class TypedActivation:
         except InvalidArgument as error:
             error.field = error.field or name
             raise
+
+    def empty(self, shape: Sequence[int], dtype: str) -> npt.NDArray[Any]:
+        import numpy as np
+
+        kind = np.dtype(dtype)
+        draft = self._core.draft(math.prod(shape) * kind.itemsize)
+        return np.empty(shape, kind) if draft is None else np.frombuffer(memoryview(draft), kind).reshape(shape)
 
     def emit(self, frames: Sequence[Any], port: str | None = None) -> int:
         return self.emit_on(self._output(port), frames)

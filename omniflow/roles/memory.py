@@ -124,6 +124,10 @@ class MemoryActivation:
         return self._cancelled
 
     @property
+    def job_over(self) -> bool:
+        return self._cancelled
+
+    @property
     def remaining_ms(self) -> int:
         return max(0, round(1000 * (self._deadline - time.monotonic())))
 
@@ -160,6 +164,9 @@ class MemoryActivation:
         if self._cancelled:
             raise core.Cancelled("the job was cancelled")
         return True
+
+    def draft(self, bytes: int) -> None:
+        """There is no shared memory here."""
 
     def end(self, port: str) -> None:
         """Outputs end with the activation here."""

@@ -15,6 +15,7 @@ use crate::core::Core;
 use crate::error::NodeError;
 use crate::io::Shared;
 use crate::ready::ReadyQueue;
+use crate::sharing::Draft;
 
 /// The longest payload of a frame.
 const MAX_FRAME_BYTES: usize = 128 << 20;
@@ -151,6 +152,12 @@ impl ActivationHandle {
     /// place, and begins at a multiple of 64 bytes: this is the only time that it is copied on its way to them.
     pub fn payload(&self, parts: &[&[u8]]) -> Bytes {
         self.shared.sharing.store.put(parts)
+    }
+
+    /// Room to compute data of a payload in place: `payload`, given as its last part, then copies nothing. `None` if it is
+    /// little, or there is no room.
+    pub fn draft(&self, bytes: usize) -> Option<Draft> {
+        self.shared.sharing.store.draft(bytes)
     }
 
     /// Rule 19: before output leaves.

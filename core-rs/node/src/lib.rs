@@ -26,3 +26,4 @@ pub use error::NodeError;
 pub use handle::{ActivationHandle, Ready};
 pub use ids::JobId;
 pub use node::{Node, NodeConfig};
+pub use sharing::Draft;

@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use bytes::Bytes;
+use omniflow_node::Draft as CoreDraft;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
@@ -17,7 +18,8 @@ const BIG_BYTES: usize = 64 << 10;
 
 /// Adds the classes of this file to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<Payload>()
+    module.add_class::<Payload>()?;
+    module.add_class::<Draft>()
 }
 
 /// A big payload where it lies: read-only bytes, held for as long as this or any view of it lives.
@@ -39,27 +41,73 @@ impl Payload {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        if view.is_null() {
-            return Err(PyBufferError::new_err("no view to fill"));
-        }
         let bytes = &slf.get().0;
-        // SAFETY: Python passes a view to fill, and gets a reference to `slf`, which keeps the bytes where they are.
-        // FillInfo refuses a writable view of what is read-only.
-        let filled = unsafe {
-            ffi::PyBuffer_FillInfo(
+        // SAFETY: Python passes a view to fill; `slf`, which it keeps, keeps the bytes where they are, to be read only.
+        unsafe {
+            fill(
+                &slf,
                 view,
-                slf.as_ptr(),
-                bytes.as_ptr().cast_mut().cast::<c_void>(),
-                bytes.len() as ffi::Py_ssize_t,
-                1,
                 flags,
+                (bytes.as_ptr().cast_mut(), bytes.len()),
+                true,
             )
-        };
-        if filled < 0 {
-            return Err(PyErr::fetch(slf.py()));
         }
-        Ok(())
     }
+}
+
+/// Room for the data of a payload, to be computed in place.
+#[pyclass(frozen, module = "omniflow_core._native")]
+pub struct Draft(pub CoreDraft);
+
+#[pymethods]
+impl Draft {
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let (start, bytes) = (slf.get().0.as_ptr(), slf.get().0.len());
+        // SAFETY: Python passes a view to fill; `slf`, which it keeps, holds the room that is this worker's to write.
+        unsafe { fill(&slf, view, flags, (start, bytes), false) }
+    }
+}
+
+/// Fills `view` with bytes that `owner` keeps where they are.
+///
+/// # Safety
+/// `view` must be null or point to a `Py_buffer` that may be overwritten; `owner` keeps `bytes` bytes from `start` on, and
+/// they may be written unless `readonly`.
+unsafe fn fill<T>(
+    owner: &Bound<'_, T>,
+    view: *mut ffi::Py_buffer,
+    flags: c_int,
+    (start, bytes): (*mut u8, usize),
+    readonly: bool,
+) -> PyResult<()> {
+    if view.is_null() {
+        return Err(PyBufferError::new_err("no view to fill"));
+    }
+    let (start, bytes) = (start.cast::<c_void>(), bytes as ffi::Py_ssize_t);
+    // SAFETY: the contract of this function. FillInfo takes a reference to `owner`, and refuses a writable view of what is
+    // read-only.
+    let filled = unsafe {
+        ffi::PyBuffer_FillInfo(
+            view,
+            owner.as_ptr(),
+            start,
+            bytes,
+            c_int::from(readonly),
+            flags,
+        )
+    };
+    if filled < 0 {
+        return Err(PyErr::fetch(owner.py()));
+    }
+    Ok(())
 }
 
 /// As Python sees a payload.

@@ -33,6 +33,7 @@ pub(crate) use channels::{connect, listen};
 pub(crate) use error::BorrowError;
 pub(crate) use lender::{Lender, ReaderId};
 pub(crate) use source::Source;
+pub use store::Draft;
 pub(crate) use store::{BIG_BYTES, Store};
 
 /// Listeners of one process, so that each has a name of its own.

@@ -1,14 +1,16 @@
-//! This worker's arena: made for the first big payload, each of which is one blob of it.
+//! This worker's arena: made for the first big payload, each of which is one blob of it. A payload is copied there, or it has
+//! been computed there, in a draft.
 
-use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use omniflow_arena::{
     Blob, BlobArena, Content, DeviceName, Fingerprint, HostArena, HostOptions, Layout, Place,
 };
 use omniflow_pages::{PageId, Stamped};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
 
 /// Payloads of more bytes lie in the arena.
 pub(crate) const BIG_BYTES: usize = 64 << 10;
@@ -21,6 +23,8 @@ pub(crate) struct Store {
     limit: u64,
     /// None: there is no memory for it, which later payloads need not find out again.
     made: OnceLock<Option<Made>>,
+    /// Where drafts begin that have not been sent.
+    drafts: Mutex<FxHashMap<usize, Weak<Written>>>,
     counts: Arc<Counts>,
 }
 
@@ -38,6 +42,9 @@ struct Counts {
     refused: AtomicU64,
 }
 
+/// Room before the data of a draft, for what its payload begins with.
+const HEAD_ROOM: usize = 512;
+
 /// What the `Bytes` of a blob own.
 struct Written {
     blob: Blob,
@@ -50,6 +57,7 @@ impl Store {
         Self {
             limit,
             made: OnceLock::new(),
+            drafts: Mutex::default(),
             counts: Arc::default(),
         }
     }
@@ -58,6 +66,9 @@ impl Store {
     /// time that it is written. It begins at a multiple of 64 bytes if it lies in the arena.
     pub(crate) fn put(&self, parts: &[&[u8]]) -> Bytes {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        if let Some(drafted) = self.drafted(parts) {
+            return drafted;
+        }
         if bytes > BIG_BYTES
             && let Some(made) = self.made()
         {
@@ -81,13 +92,66 @@ impl Store {
             unsafe { std::ptr::copy(part.as_ptr(), blob.view().as_ptr().add(at), part.len()) };
             at += part.len();
         }
+        Bytes::from_owner(self.count(blob))
+    }
+
+    fn count(&self, blob: Blob) -> Written {
+        let bytes = blob.view().len() as u64;
         self.counts.writes.fetch_add(1, Ordering::Relaxed);
         self.counts.blobs.fetch_add(1, Ordering::Relaxed);
-        self.counts.bytes.fetch_add(at as u64, Ordering::Relaxed);
-        Bytes::from_owner(Written {
+        self.counts.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Written {
             blob,
             counts: Arc::clone(&self.counts),
-        })
+        }
+    }
+
+    /// Room for so many bytes of data, to be computed in place; `None` if they are few, or there is none. What lies there is
+    /// left from before.
+    pub(crate) fn draft(&self, bytes: usize) -> Option<Draft> {
+        if bytes <= BIG_BYTES {
+            return None;
+        }
+        let room = bytes.checked_add(HEAD_ROOM)?;
+        let blob = self.made()?.blobs.allocate(room as u64).ok();
+        if blob.is_none() {
+            self.counts.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        let written = Arc::new(self.count(blob?));
+        let draft = Draft { written, bytes };
+        let start = draft.as_ptr() as usize;
+        let mut drafts = self.drafts.lock();
+        drafts.retain(|_, draft| draft.strong_count() > 0);
+        drafts.insert(start, Arc::downgrade(&draft.written));
+        Some(draft)
+    }
+
+    /// The payload whose last part is a draft that has not been sent: the others are written before it.
+    fn drafted(&self, parts: &[&[u8]]) -> Option<Bytes> {
+        let (data, head) = parts.split_last()?;
+        let head_bytes: usize = head.iter().map(|part| part.len()).sum();
+        if data.len() <= BIG_BYTES || head_bytes > HEAD_ROOM {
+            return None;
+        }
+        let start = data.as_ptr() as usize;
+        let mut drafts = self.drafts.lock();
+        let written = drafts.get(&start)?.upgrade()?;
+        if written.blob.view().len() != HEAD_ROOM + data.len() {
+            return None;
+        }
+        // It is sent in place only once: what it begins with then stays.
+        drafts.remove(&start);
+        drop(drafts);
+        let mut at = HEAD_ROOM - head_bytes;
+        let from = at;
+        for part in head {
+            let room = written.blob.view().as_ptr();
+            // SAFETY: the room before the data is as long as the parts (checked above), is mapped for writing, and is read
+            // by nobody before this draft is sent, which is once.
+            unsafe { std::ptr::copy(part.as_ptr(), room.add(at), part.len()) };
+            at += part.len();
+        }
+        Some(Bytes::from_owner(Drafted { written, from }))
     }
 
     /// Where a payload lies, if it does so in the arena.
@@ -159,6 +223,41 @@ impl Store {
     /// Big payloads that it had no room for.
     pub(crate) fn refused(&self) -> u64 {
         self.counts.refused.load(Ordering::Relaxed)
+    }
+}
+
+/// Room for data that is computed in place. Whoever computes it keeps it for as long as it may be written.
+pub struct Draft {
+    written: Arc<Written>,
+    bytes: usize,
+}
+
+impl Draft {
+    /// Where the data begins: at a multiple of 64 bytes.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.written.blob.view().as_ptr().wrapping_add(HEAD_ROOM)
+    }
+
+    /// Bytes of data.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Never: there is none of so few bytes.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+}
+
+/// A draft that was sent.
+struct Drafted {
+    written: Arc<Written>,
+    from: usize,
+}
+
+impl AsRef<[u8]> for Drafted {
+    fn as_ref(&self) -> &[u8] {
+        &(*self.written).as_ref()[self.from..]
     }
 }
 

@@ -126,6 +126,45 @@ async fn what_is_read_on_two_workers_is_one_copy_and_what_is_passed_on_is_copied
 }
 
 #[tokio::test]
+async fn what_is_computed_in_place_is_sent_without_a_copy_once() {
+    let (one, two) = (worker(1, MEMORY), worker(2, MEMORY));
+    let peers = [&one.peer, &two.peer];
+    let first = Scheduler::lead(&one, &peers, chain(true)).await;
+    let second = Scheduler::lead(&two, &peers, chain(true)).await;
+    for scheduler in [&first, &second] {
+        scheduler.bind(5, &[(0, 1, 1), (1, 2, 1), (2, 2, 1)]);
+    }
+    first.input(5, "go");
+    let producer = one.take("a").await;
+    assert!(producer.draft(64 << 10).is_none(), "little goes inline");
+    assert!(producer.draft(1 << 40).is_none());
+    let [head, data] = big(9);
+    let draft = producer.draft(data.len()).expect("room");
+    // SAFETY: the draft has room for as much, and nobody reads it yet.
+    let room = unsafe { std::slice::from_raw_parts_mut(draft.as_ptr(), draft.len()) };
+    room.copy_from_slice(&data);
+    let sent = producer.payload(&[&head, room]);
+    assert_eq!(sent[head.len()..].as_ptr(), draft.as_ptr());
+    let again = producer.payload(&[&head, room]);
+    assert_ne!(again[head.len()..].as_ptr(), draft.as_ptr());
+    producer.emit("text", vec![sent, again]).expect("running");
+    drop(draft);
+    producer.finish([].into()).expect("finished");
+    let consumer = two.take("b").await;
+    let mut got = 0;
+    while let Some(frames) = read(&consumer, 1).await.expect("running") {
+        assert!(frames.iter().all(|frame| is_big(frame, 9)));
+        got += frames.len();
+    }
+    assert_eq!((got, copies(&two)), (2, 0));
+    drop(consumer);
+    first.release(5);
+    second.release(5);
+    at_base_line(&one).await;
+    at_base_line(&two).await;
+}
+
+#[tokio::test]
 async fn what_the_arena_has_no_room_for_goes_inline() {
     let little = |_: &std::path::Path, config: &mut omniflow_node::NodeConfig| {
         config.arena_bytes = BIG as u64 / 2;

@@ -164,6 +164,7 @@ def _worker_keys(config: ClusterConfig, worker: WorkerConfig, name: str, socket:
         "retention_job_bytes": worker.retention_job_bytes,
         "transfer": worker.transfer,
         "data_listen": list(worker.data_listen) if worker.data_listen is not None else None,
+        "arena_bytes": worker.arena_bytes,
         "retention_folder": str(worker.retention_folder) if worker.retention_folder else None,
     }
     roles = [role.model_dump(by_alias=True, exclude_none=True) for role in worker.roles]

@@ -56,6 +56,9 @@ class WorkerConfig(BaseModel):
     retention_disk_bytes: int = Field(default=0, ge=0, description="of streams nobody reads yet, once memory is full")
     retention_job_bytes: int = Field(default=0, ge=0, description="what one job may have retained here; 0: no limit")
     retention_folder: Path | None = Field(default=None, description="for what is on disk; None: that for such files")
+    arena_bytes: int = Field(
+        default=512 * 1024 * 1024, ge=0, description="of big values that workers of the host read in place; 0: none are"
+    )
 
 
 def read_config(path: Path) -> WorkerConfig:

@@ -25,6 +25,7 @@ def listen(config: WorkerConfig, info: WorkerInfo) -> Node:
             retention_disk_bytes=config.retention_disk_bytes,
             retention_job_bytes=config.retention_job_bytes,
             retention_folder=config.retention_folder,
+            arena_bytes=config.arena_bytes,
             heartbeat_limit_ms=round(config.heartbeat_limit_s * 1000),
             reconnect_ms=round(config.reconnect_s * 1000),
             tls=config.tls.files if config.tls else None,

@@ -69,9 +69,10 @@ bench-control: setup ## the control plane against its peers
 	$(PYTHON) benchmarks/held_interpreter.py
 	$(PYTHON) benchmarks/waiting_jobs.py
 
-bench-data: setup ## page keys, prefix indexes, page pools and weights against their peers
+bench-data: setup ## page keys, prefix indexes, page pools, tensors and weights against their peers
 	$(PYTHON) benchmarks/data_prefix.py
 	$(PYTHON) benchmarks/data_pages.py
+	$(PYTHON) benchmarks/data_tensors.py
 	$(PYTHON) benchmarks/weights_memory.py
 
 bench-idle: setup ## what a cluster costs that does nothing

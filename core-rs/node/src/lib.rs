@@ -16,6 +16,7 @@ mod handle;
 mod ids;
 mod io;
 mod node;
+mod passages;
 mod ready;
 mod sharing;
 mod spill;

@@ -5,6 +5,8 @@ use omniflow_flow::{
     Destination, EdgeId, EdgeSpec, Graph, Home, NodeId, NodeKind, Origin, PortIx, ScopeId,
 };
 
+use crate::passages::{Passage, passages};
+
 /// A loop around an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Round {
@@ -18,6 +20,7 @@ pub(crate) struct Round {
 #[derive(Debug)]
 pub(crate) struct Wires {
     edges: Vec<Wire>,
+    passages: Vec<Passage>,
     scopes: Vec<Inside>,
     nodes: Vec<Ends>,
 }
@@ -35,6 +38,8 @@ struct Wire {
     internal: bool,
     /// Whether its reader says how much may come.
     paced: bool,
+    /// Of what comes through control nodes at its reader's side: which passage, and which lane of it.
+    through: Option<(usize, usize)>,
     /// The other edges of the port that it comes from.
     beside: Vec<EdgeId>,
 }
@@ -69,7 +74,18 @@ impl Wires {
     pub(crate) fn new(graph: &Graph) -> Self {
         let spec = graph.spec();
         let around = |scope: ScopeId| around(graph, scope);
-        let edges = spec.edges.iter().map(|edge| wire(graph, edge)).collect();
+        let edges = spec.edges.iter().map(|edge| wire(graph, edge));
+        let mut edges: Vec<Wire> = edges.collect();
+        let passages = passages(graph);
+        for (index, passage) in passages.iter().enumerate() {
+            for (number, lane) in passage.lanes.iter().enumerate() {
+                for edge in &lane.sources {
+                    edges[edge.index()].paced = true;
+                    edges[edge.index()].through =
+                        (!passage.is_straight()).then_some((index, number));
+                }
+            }
+        }
         let mut scopes: Vec<Inside> = Vec::new();
         scopes.resize_with(spec.scopes.len() + 1, Inside::default);
         for (index, scope) in spec.scopes.iter().enumerate() {
@@ -96,6 +112,7 @@ impl Wires {
         let nodes = (0..spec.nodes.len()).map(|node| ends(graph, NodeId(node as u32)));
         Self {
             edges,
+            passages,
             scopes,
             nodes: nodes.collect(),
         }
@@ -134,10 +151,23 @@ impl Wires {
         wire.is_some_and(|wire| wire.internal)
     }
 
-    /// Whether its reader says how much may come: a stream from one role to another of the same scope, or a result.
+    /// Whether its reader says how much may come: a stream from one role to another of the same scope, also through a
+    /// merge or a zip, or a result.
     pub(crate) fn is_paced(&self, edge: EdgeId) -> bool {
         let wire = self.edges.get(edge.index());
         wire.is_some_and(|wire| wire.paced)
+    }
+
+    /// By which a port of a role is fed, if whoever feeds it can be told how much may come.
+    pub(crate) fn passage(&self, node: NodeId, port: PortIx) -> Option<&Passage> {
+        let mut passages = self.passages.iter();
+        passages.find(|passage| passage.node == node && passage.ports.contains(&port))
+    }
+
+    /// How what an edge brings comes through control nodes at its reader's side; none: it does not.
+    pub(crate) fn passes_through(&self, edge: EdgeId) -> Option<(&Passage, usize)> {
+        let (index, number) = self.edges.get(edge.index())?.through?;
+        Some((&self.passages[index], number))
     }
 
     /// The other edges that bring what it brings.
@@ -253,6 +283,7 @@ fn wire(graph: &Graph, edge: &EdgeSpec) -> Wire {
             _ => false,
         },
         paced: is_paced(graph, edge),
+        through: None,
         beside: beside(graph, edge),
     }
 }
@@ -267,14 +298,9 @@ fn is_paced(graph: &Graph, edge: &EdgeSpec) -> bool {
     let Origin::Node { node, .. } = edge.from else {
         return false;
     };
-    let nodes = graph.nodes();
-    let producer = &nodes[node.index()];
     let is_read = match edge.to {
-        Destination::Node { node, .. } => {
-            let reader = &nodes[node.index()];
-            let roles = producer.kind.is_role() && reader.kind.is_role();
-            roles && producer.scope == reader.scope
-        }
+        // See `passages`.
+        Destination::Node { .. } => false,
         // Of what the scheduler makes itself, no worker waits for room.
         Destination::Result { .. } => match graph.home(node) {
             Home::Node(home) => graph.bind_depth(home) == 0,

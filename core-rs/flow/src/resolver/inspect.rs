@@ -1,6 +1,6 @@
 //! What a resolver holds, and whether it is sound.
 
-use crate::ids::NodeId;
+use crate::ids::{NodeId, PortIx};
 use crate::key::Key;
 use crate::payload::Payload;
 
@@ -65,6 +65,13 @@ impl<P: Payload> Resolver<P> {
     pub fn is_over(&self, node: NodeId, key: &Key) -> bool {
         let runs = self.nodes.get(node.index());
         runs.is_some_and(|runs| runs.is_over(key) || runs.runs.get(key).is_some_and(NodeRun::over))
+    }
+
+    /// Whether something has come on an input of a node that was not handed on: it waits for what is to come on others.
+    pub fn waits(&self, node: NodeId, port: PortIx, key: &Key) -> bool {
+        let run = self.nodes.get(node.index());
+        let run = run.and_then(|runs| runs.runs.get(key));
+        run.is_some_and(|run| run.waits(port))
     }
 
     /// Numbers kept so that nothing fires twice and nothing late begins again: about what is over, and about hosting.

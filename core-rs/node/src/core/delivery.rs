@@ -1,7 +1,7 @@
 //! From a producer here to wherever the consumer is: first time, when that is bound, after a move, after a broken link.
 
 use bytes::Bytes;
-use omniflow_flow::{EdgeId, Effect, Item, Key, Payload, Reader};
+use omniflow_flow::{Arrival, EdgeId, Effect, Item, Key, Payload, Reader};
 use omniflow_wire::{Frame, v1};
 
 use crate::core::binds::NewPlace;
@@ -117,9 +117,17 @@ impl Job {
         if peer != SELF {
             return self.transmit(Target::Peer(peer), edge, key, &kept, cx);
         }
+        let through = self.flow.wires.passes_through(edge).is_some();
+        let item = through.then(|| kept.item.clone());
         let accepted = self.resolver.accept(edge, key, kept.epoch, kept.item, more);
-        if let Err(error) = accepted {
-            self.broken(edge, key, &error, cx);
+        match accepted {
+            Ok(Arrival::Taken | Arrival::Parked) => {
+                if let Some(item) = item {
+                    self.note_came(edge, key, &item, cx);
+                }
+            }
+            Ok(_) => {}
+            Err(error) => self.broken(edge, key, &error, cx),
         }
     }
 

@@ -116,6 +116,7 @@ impl Job {
             Ok(Arrival::Stale) => {}
             Ok(Arrival::Taken | Arrival::Parked) => {
                 self.note_rounds(edge, key, cx);
+                self.note_came(edge, key, &kept, cx);
                 self.keep_received(edge, key, epoch, kept);
             }
             // What this attempt has or doesn't want may be meant for the next one, whose bind is still on its way.

@@ -258,6 +258,12 @@ impl<P: Payload> NodeRun<P> {
                     .is_some_and(|control| control.holds().0 > 0))
     }
 
+    /// Whether frames on a port wait to be handed on.
+    pub(super) fn waits(&self, port: PortIx) -> bool {
+        let inlet = self.inlets.get(port.index());
+        inlet.is_some_and(Inlet::holds_back)
+    }
+
     /// Frames held, and their bytes.
     pub(super) fn holds(&self) -> (usize, usize) {
         let control = self.control.iter().map(|control| control.holds());

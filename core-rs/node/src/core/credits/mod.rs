@@ -8,15 +8,17 @@
 //! A new attempt of the producer is told what its predecessor was: the reader asks for no more until it has that. It is told
 //! when the reader's place hears where it is, and again with the first that comes from it, for then it is surely there.
 //!
-//! Of results, the scheduler says it, as the client reads (`results`). Streams of control nodes and inputs come as they are
-//! made: what their producers keep counts in the quota of their place.
+//! Who reads through a merge or a zip at its side says it to all that feed those (`passing`). Of results, the scheduler says
+//! it, as the client reads (`results`). What other control nodes make, and inputs, come as they are made: what their
+//! producers keep counts in the quota of their place.
 
+mod passing;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use omniflow_flow::{Destination, EdgeId, Key, NodeId, NodeKind, Origin, PortIx};
+use omniflow_flow::{EdgeId, Home, Key, NodeId, Origin, PortIx};
 use omniflow_wire::v1;
 use rustc_hash::FxHashMap;
 
@@ -57,6 +59,7 @@ pub(crate) struct Credits {
     limits: FxHashMap<Lane, Granted>,
     /// What consumers here last told producers: a lost link, or a new attempt, has to be told again.
     told: FxHashMap<Lane, Told>,
+    passing: passing::Passing,
 }
 
 /// What a producer was told.
@@ -95,6 +98,7 @@ impl Credits {
         };
         self.limits.retain(|lane, _| !is_over(lane));
         self.told.retain(|lane, _| !is_over(lane));
+        self.passing.forget(is_over);
     }
 
     /// Whoever granted it is not there any more.
@@ -122,13 +126,14 @@ impl Job {
         grants: Vec<(PortIx, Grant)>,
         cx: &mut Context<'_>,
     ) {
+        let flow = Arc::clone(&self.flow);
         for (port, grant) in grants {
-            if let Some(edge) = self.stream_into(activation.node, port) {
+            if let Some(passage) = flow.wires.passage(activation.node, port) {
                 let granted = Granted {
                     epoch: activation.epoch,
                     grant,
                 };
-                self.tell_of(edge, activation.key.clone(), granted, cx);
+                self.grant_through(passage, (port, &activation.key), granted, cx);
             }
         }
     }
@@ -220,18 +225,6 @@ impl Job {
         told.any(|(edge, key)| self.producers_place(*edge, key) == Some(Target::Peer(peer)))
     }
 
-    /// The edge by which another role feeds a stream of a node.
-    fn stream_into(&self, node: NodeId, port: PortIx) -> Option<EdgeId> {
-        let into = Destination::Node { node, port };
-        let edges = &self.flow.graph.spec().edges;
-        let index = edges.iter().position(|edge| edge.to == into)?;
-        let Origin::Node { node: producer, .. } = edges[index].from else {
-            return None;
-        };
-        let kind = &self.flow.graph.node(producer)?.kind;
-        matches!(kind, NodeKind::Role { .. }).then_some(EdgeId(index as u32))
-    }
-
     // --- at the producer ----------------------------------------------------------------------------------------------
 
     /// A consumer elsewhere says what it grants.
@@ -275,7 +268,9 @@ impl Job {
     ) {
         let flow = Arc::clone(&self.flow);
         let of_bind = |(edge, key): &Lane| {
-            flow.consumer(*edge) == Some(node) && flow.graph.bind_key(node, key) == *bind
+            let consumer = flow.consumer(*edge);
+            let home = consumer.map(|consumer| flow.graph.home(consumer));
+            home == Some(Home::Node(node)) && flow.graph.bind_key(node, key) == *bind
         };
         let limits = self.credits.limits.iter();
         let old = limits.filter(|(lane, granted)| granted.epoch < epoch && of_bind(lane));
@@ -287,6 +282,7 @@ impl Job {
         self.credits
             .told
             .retain(|lane, told| told.granted.epoch >= epoch || !of_bind(lane));
+        self.credits.passing.forget(of_bind);
     }
 
     /// Whether every consumer of an output port lets the activation send one more frame.

@@ -4,6 +4,7 @@
 mod crossed;
 mod cut_short;
 mod over;
+mod paced_through;
 mod recalls;
 mod results;
 mod scheduler;

@@ -212,6 +212,39 @@ impl World {
         while self.step() {}
     }
 
+    /// All that is on its way comes, and whoever can begin does; nobody gets on.
+    pub(super) fn settle(&mut self) {
+        self.wild = false;
+        let running = std::mem::take(&mut self.running);
+        let mut begun = Vec::new();
+        while self.step() {
+            begun.append(&mut self.running);
+        }
+        self.running = running;
+        self.running.append(&mut begun);
+    }
+
+    /// Each activation of this role gets on by a frame, if it can. How many did.
+    pub(super) fn run_role(&mut self, role: &str) -> usize {
+        let of_role = |running: &Running| running.activation.role() == role;
+        let count = self.running.iter().filter(|one| of_role(one)).count();
+        let mut got_on = 0;
+        for _ in 0..count {
+            // It goes to the end of the list when it has made something.
+            if let Some(first) = self.running.iter().position(of_role) {
+                got_on += usize::from(self.run_one(first));
+            }
+        }
+        got_on
+    }
+
+    /// How many frames of its first output the activation of a role has made.
+    pub(super) fn made(&self, role: &str) -> u64 {
+        let of_role = |running: &&Running| running.activation.role() == role;
+        let one = self.running.iter().find(of_role);
+        one.map_or(0, |one| one.activation.traffic.given(0).frames)
+    }
+
     fn connect(&mut self, at: (usize, usize)) {
         let Some(wire) = self.wires.get_mut(&at) else {
             return;

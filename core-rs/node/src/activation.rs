@@ -27,6 +27,8 @@ pub(crate) struct JobInfo {
     /// "node.parameter" to serialized Value: what this job overrides.
     pub(crate) overrides: BTreeMap<String, Bytes>,
     pub(crate) deadline: Mutex<Option<Instant>>,
+    /// This worker has let go of the job, however it ended.
+    pub(crate) over: AtomicBool,
 }
 
 /// How a parameter is fed.
@@ -252,6 +254,11 @@ impl Activation {
     /// Whether it must stop: cancelled, failed, moved or past the deadline.
     pub fn cancelled(&self) -> bool {
         self.withdrawn() || self.remaining() == Some(Duration::ZERO)
+    }
+
+    /// Whether its job has ended, or failed here. Also told to one that was finished long before.
+    pub fn job_over(&self) -> bool {
+        self.job.over.load(Ordering::Acquire)
     }
 
     /// Whether it must stop for another reason than the deadline.

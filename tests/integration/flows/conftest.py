@@ -67,3 +67,15 @@ def painting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
 def pdf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
     with example("pdf", tmp_path_factory.mktemp("pdf")) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def shared_prefix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
+    with example("shared_prefix", tmp_path_factory.mktemp("shared_prefix")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def prefill_decode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
+    with example("prefill_decode", tmp_path_factory.mktemp("prefill_decode")) as running:
+        yield running

@@ -26,10 +26,12 @@ def scan_of(pages: list[Image]) -> AnyRecord:
     return AnyRecord("Scan", {"title": "a title", "pages": pages})
 
 
-async def run(on: Example, flow: str, inputs: dict[str, Any], **parameters: Any) -> tuple[dict[str, Any], Report]:
+async def run(
+    on: Example, flow: str, inputs: dict[str, Any], within: float = PATIENCE_S, **parameters: Any
+) -> tuple[dict[str, Any], Report]:
     """Its results, and where its time went."""
     async with Client(on.address) as client:
-        job = await client.submit(flow, inputs, parameters=parameters, deadline=PATIENCE_S)
+        job = await client.submit(flow, inputs, parameters=parameters, deadline=within)
         results = await job.result()
         assert job.report is not None
         return results, job.report

@@ -23,6 +23,7 @@ class Asked:
 
     job, node, method, key, epoch, seed, tenant = "job", "llm", "chat", (), 1, 5, ""
     remaining_ms = 60_000
+    job_over = False
 
     def __init__(
         self, question: str, context: str | None = None, *, resumed: tuple[bytes, ...] = (), **parameters: object

@@ -220,6 +220,19 @@ def test_rule_12_an_answer_from_handed_over_pages_goes_on_where_a_lost_worker_st
 def test_pages_that_nobody_takes_over_are_let_go_when_their_time_is_up(cluster: Cluster) -> None:
     prefill = cluster.load(LlmPrefill, "p", hand_over_s=0.05)
     done(cluster.serve(prefill).put("chat", question=QUESTION))
+    nothing_waits(prefill)
+
+
+def test_pages_are_let_go_when_their_job_is_over(cluster: Cluster) -> None:
+    prefill = cluster.load(LlmPrefill, "p")
+    prompt = done(cluster.serve(prefill).put("chat", question=QUESTION))
+    assert len(prefill.page_source.hand_overs) == 1
+    prompt.cancel()
+    nothing_waits(prefill)
+
+
+def nothing_waits(prefill: LlmPrefill) -> None:
+    """Within a while: nobody tells."""
     until = time.monotonic() + PATIENCE_S
     while len(prefill.page_source.hand_overs):
         assert time.monotonic() < until

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from omniflow_core import PageKeys, PageRun
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class HandOver:
-    """Holds the pages of one prompt. `until`: by `time.monotonic`."""
+    """Holds the pages of one prompt. `until`: by `time.monotonic`; `unwanted`: whether nobody can want them now."""
 
     run: PageRun
     last_key: bytes
     until: float
+    unwanted: Callable[[], bool]
+
+    def over(self, now: float) -> bool:
+        """Whether they wait for nothing."""
+        return self.until <= now or self.unwanted()
 
 
 class HandOvers:
-    """Each is over when somebody has a lease on its pages, or when its time is up. Safe from any thread."""
+    """Each is over when somebody has a lease on its pages, when its time is up, or its job. Safe from any thread."""
+
+    _LOOK_SECONDS = 0.5  # nobody tells that a job is over
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -28,9 +36,9 @@ class HandOvers:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def hold(self, keys: PageKeys, run: PageRun, seconds: float) -> None:
-        """Takes over `run`, whose pages have these keys, for so long."""
-        hand_over = HandOver(run, bytes(keys[-1:]), time.monotonic() + seconds)
+    def hold(self, keys: PageKeys, run: PageRun, seconds: float, unwanted: Callable[[], bool]) -> None:
+        """Takes over `run`, whose pages have these keys, for so long, or until `unwanted`."""
+        hand_over = HandOver(run, bytes(keys[-1:]), time.monotonic() + seconds, unwanted)
         with self._lock:
             self._waiting.append(hand_over)
 
@@ -45,15 +53,17 @@ class HandOvers:
             found.run.release()
 
     def expire(self) -> float | None:
-        """Lets go of those whose time is up. Seconds until the next one's is; None without one."""
+        """Lets go of those that wait for nothing. Seconds until to look again; None when none is left."""
+        if not self._waiting:
+            return None
         now = time.monotonic()
         with self._lock:
-            over = [each for each in self._waiting if each.until <= now]
-            self._waiting = [each for each in self._waiting if each.until > now]
+            over = [each for each in self._waiting if each.over(now)]
+            self._waiting = [each for each in self._waiting if each not in over]
             following = min((each.until - now for each in self._waiting), default=None)
         for each in over:
             each.run.release()
-        return following
+        return None if following is None else min(following, self._LOOK_SECONDS)
 
     def close(self) -> None:
         """Lets go of all."""

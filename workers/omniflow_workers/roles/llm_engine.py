@@ -11,7 +11,7 @@ from omniflow_workers.engines.loop import Request
 from omniflow_workers.engines.planner import Limits
 from omniflow_workers.roles.llm_options import EngineOptions
 from omniflow_workers.roles.llm_prompt import Prompts
-from omniflow_workers.transfer import Peers
+from omniflow_workers.transfer import Peers, SharedPool
 
 if TYPE_CHECKING:
     from omniflow.v1.data_pb2 import MemoryAccount
@@ -76,7 +76,10 @@ class LlmEngine(EngineRole):
         return self._service.pages
 
     def meet(self, peers: Peers) -> None:
-        """From whom pages of prompts may come."""
+        """From whom pages of prompts may come. What lies in the pool that is shared is read there."""
+        share = self._service.engine.pool.share
+        if share is not None:
+            peers.share(SharedPool(share))
         self._fetching = Fetching(self._service.pages, peers, self._service.loop.rate, self._reuse)
 
     def account(self, into: MemoryAccount) -> None:

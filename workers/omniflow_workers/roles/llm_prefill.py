@@ -69,7 +69,7 @@ class LlmPrefill(LlmEngine):
         seconds = min(self._hand_over_s, activation.remaining_ms / 1000)
         prefilled = Prefilled(tensor_of(tokens), pages.model, pages.layout, pages.page_tokens, len(run), self._worker)
         if len(run):
-            pages.hand_overs.hold(keys[: len(run)], run, seconds)
+            pages.hand_overs.hold(keys[: len(run)], run, seconds, lambda: activation.job_over)
         activation.finish_with(prefilled)
         stop_at("llm-prefill-handed-over")
 

@@ -308,6 +308,7 @@ impl Job {
 
     /// The job is over at this worker.
     pub(crate) fn stop_all(&mut self, site: &mut Site) {
+        self.info.over.store(true, Ordering::Release);
         for (_, activation) in self.activations.drain() {
             stop(&activation, site);
         }

@@ -1,6 +1,7 @@
 //! What the scheduler says, and to which scheduler to listen (rule 14).
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -287,5 +288,6 @@ fn job_info(id: JobId, message: &v1::BindJob, deadline: Option<Instant>) -> JobI
             .map(|(name, value)| (name.clone(), Bytes::from(value.encode_to_vec())))
             .collect(),
         deadline: Mutex::new(deadline),
+        over: AtomicBool::new(false),
     }
 }

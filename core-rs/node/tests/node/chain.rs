@@ -179,6 +179,8 @@ async fn release_cancels_what_runs_and_blocked_reads() {
         "{outcome:?}"
     );
     assert!(b.activation().cancelled());
+    assert!(b.activation().job_over());
+    assert!(!a.activation().job_over(), "the other worker has the job");
     let late = b.emit("text", vec!["x".into()]);
     assert!(matches!(late, Err(NodeError::Cancelled { .. })));
     assert_eq!(pair.two.stat("jobs"), 0);

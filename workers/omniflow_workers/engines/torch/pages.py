@@ -53,7 +53,9 @@ class EnginePages:
 
     def extend(self, run: PageRun, pages: int) -> None:
         """Adds pages to a run, to be written to. Raises `OutOfPages`."""
-        self.index.make_room(pages)
+        share = self._engine.pool.share
+        if self.allocator.free_pages < pages and (share is None or not share.grow(pages)):
+            self.index.make_room(pages)
         run.extend(pages)
 
     def acquire(self, keys: PageKeys, holder: int, until_ms: int) -> Acquired | None:

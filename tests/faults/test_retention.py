@@ -1,14 +1,17 @@
-"""Rule 10 on real disks: what nobody reads yet goes there, up to a job's quota; then the job says on which edge."""
+"""Rules 10 and 17 on real disks: what nobody reads yet goes there, up to a job's quota; then it says on which edge.
+One that is full fails what needs it, and nothing else."""
 
 import os
+import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from omniflow.client import Client
-from omniflow.errors import FlowStalled
+from omniflow.errors import FlowStalled, ResourceExhausted
 from omniflow.flow import Flow, flow, use
 from omniflow.types import Text
 from tests.cluster_fixtures.cluster import PuppetCluster, running, write_cluster
@@ -145,4 +148,56 @@ async def test_rule_10_a_folder_that_cannot_be_is_named(client: Client) -> None:
     assert "homeless.endless" in error.message
     assert "/dev/null/kept" in error.message
     assert "retention_folder" in error.cure
+    await next_job_runs(client)
+
+
+@contextmanager
+def full_behind(cluster: PuppetCluster, name: str, size: int) -> Iterator[None]:
+    """A process whose files can grow no further, as on a full disk: Python ignores the signal, and the write fails."""
+    pid = cluster.process(name).pid
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.usefixtures("stage")
+async def test_rule_10_a_disk_that_is_really_full_stalls_the_job_and_nothing_else(
+    client: Client, cluster: PuppetCluster, folder: Path
+) -> None:
+    with full_behind(cluster, "cramped", MEBIBYTE):
+        error = await stalled(client, endless_for_a_small_disk)
+        assert error.worker == "cramped"
+        assert "cramped.endless" in error.message
+        assert str(folder) in error.message
+        assert "File too large" in error.message
+        assert "retention_folder" in error.cure
+        await cluster.until(lambda: files_on_disk(cluster, "cramped", folder) == 0, "nothing is left on disk")
+        await next_job_runs(client)
+    # With room again, it goes as far as its quota.
+    error = await stalled(client, endless_for_a_small_disk)
+    assert f"of {2 * MEBIBYTE} bytes on disk are in use" in error.message
+    await next_job_runs(client)
+
+
+async def test_rule_17_a_full_disk_refuses_jobs_and_leaves_those_that_run(
+    client: Client, cluster: PuppetCluster, stage: Stage
+) -> None:
+    # Longer than the log, which is to be written on.
+    job = await client.submit("held", {"text": "x" * MEBIBYTE})
+    act = await stage.act()
+    journal = max(file.stat().st_size for file in (cluster.run / "journal").iterdir())
+    assert journal > MEBIBYTE
+    with full_behind(cluster, "scheduler", journal):
+        for _ in range(2):
+            with pytest.raises(ResourceExhausted) as caught:
+                await client.submit("chain", {"text": "no room"})
+            assert str(cluster.run / "journal") in caught.value.message
+            assert "File too large" in caught.value.message
+            assert "make room" in caught.value.cure
+        # Its end cannot be written down yet, so nobody is told of it.
+        act.go_on()
+    assert await job.result() == {"result": "x" * MEBIBYTE}
     await next_job_runs(client)

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 _ANSWER_S = 2.0
 """How long `grow` waits for the keeper, and `reading` for a new one."""
+_KEEPER_S = 0.5
+"""How long `grow` waits for a new keeper: what it gets otherwise is taken from the cache, or from late answers."""
 _SEND_S = 5.0
 _RETRY_S = 0.02
 _JOIN_S = 10.0
@@ -81,6 +83,7 @@ class PoolShare:
         if self.allocator.free_pages >= pages:
             return True
         with self._changed:
+            self._changed.wait_for(self._has_keeper, _KEEPER_S)
             if self._channel is not None and self._member.may_ask:
                 self._send(self._member.want(pages))
                 self._changed.wait_for(lambda: not self._member.asking, _ANSWER_S)
@@ -149,6 +152,10 @@ class PoolShare:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _has_keeper(self) -> bool:
+        """Or will never again have one."""
+        return self._member.alone or (self._channel is not None and not self._member.claiming)
 
     def _renew(self, read: Read, until: int) -> None:
         with self._changed:

@@ -12,6 +12,7 @@ import pytest
 from omniflow.launch import LocalLauncher, Silent
 from omniflow.launch.identity import marked_with
 from omniflow.launch.ports import free_port
+from omniflow_workers.stop_at import VARIABLE as STOP_VARIABLE
 from tests.cluster_fixtures.command import omniflow
 from tests.cluster_fixtures.visitors import client, stage
 
@@ -29,12 +30,18 @@ class Example:
 
 
 @contextmanager
-def example(name: str, folder: Path) -> Iterator[Example]:
-    """`examples/NAME` in `folder`, up. Down at the end, and nothing is left."""
+def example(name: str, folder: Path, **replaced: str) -> Iterator[Example]:
+    """`examples/NAME` in `folder`, up. Down at the end, and nothing is left.
+
+    `replaced`: names of workers, and what more their entries in the cluster file shall say.
+    """
     shutil.copytree(EXAMPLES / name, folder, dirs_exist_ok=True)
     file, address = folder / "cluster.yaml", f"127.0.0.1:{free_port('127.0.0.1')}"
     text = file.read_text()
     assert "127.0.0.1:7070" in text
+    for worker, more in replaced.items():
+        assert f"  - name: {worker}\n" in text
+        text = text.replace(f"  - name: {worker}\n", f"  - name: {worker}\n    {more}\n")
     file.write_text(text.replace("127.0.0.1:7070", address))
     done = asyncio.run(omniflow("up", "cluster.yaml", "--detach", folder=folder))
     assert done.status == 0, done.output
@@ -77,5 +84,6 @@ def shared_prefix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]
 
 @pytest.fixture(scope="module")
 def prefill_decode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
-    with example("prefill_decode", tmp_path_factory.mktemp("prefill_decode")) as running:
+    folder = tmp_path_factory.mktemp("prefill_decode")
+    with example("prefill_decode", folder, prefill=f"env: {{{STOP_VARIABLE}: {folder}}}") as running:
         yield running

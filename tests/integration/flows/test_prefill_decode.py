@@ -36,3 +36,13 @@ async def test_prefill_and_decode_apart_say_what_one_worker_says(
     assert answer["mapped_tokens"] == prompt["prompt_tokens"] > 0
     assert answer["pulled_tokens"] == 0
     assert answer["computed_tokens"] == answer["prompt_tokens"] - answer["mapped_tokens"]
+
+
+async def test_a_prompt_whose_worker_dies_as_it_hands_it_over_is_answered_all_the_same(prefill_decode: Example) -> None:
+    stop = prefill_decode.folder / "llm-prefill-handed-over"
+    stop.touch()
+    asked = {"question": "Name three colours of the rainbow, and say which of them is the warmest."}
+    apart, _ = await run(prefill_decode, "apart", asked, PATIENCE_S, max_tokens=4)
+    assert not stop.exists(), "its worker did not die"
+    whole, _ = await run(prefill_decode, "whole", asked, PATIENCE_S, max_tokens=4)
+    assert apart == whole

@@ -32,6 +32,10 @@ CLASSES = {
     "cramped": "tests.cluster_fixtures.unruly:Unruly",
     "homeless": "tests.cluster_fixtures.unruly:Unruly",
     "listener": "tests.cluster_fixtures.unruly:Listener",
+    "maker": "tests.cluster_fixtures.heavy:Heavy",
+    "reader": "tests.cluster_fixtures.heavy:Heavy",
+    "keeper": "tests.cluster_fixtures.heavy:Heavy",
+    "narrow": "tests.cluster_fixtures.heavy:Heavy",
 }
 FLOWS = Path(__file__).with_name("puppet_flows.py")
 PATIENCE_S = 60.0

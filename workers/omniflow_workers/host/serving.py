@@ -50,18 +50,24 @@ def serve(
 
 def _run_each(role: Role, queue: TypedQueue, slots: Slots, slot: int, batch: BatchSize) -> None:
     while True:
-        activations = queue.take(batch(), WAIT_SECONDS)
-        if not activations:
-            continue
-        started = time.perf_counter()
-        left = len(activations)
-        for activation in activations:
-            left -= 1
-            assert isinstance(activation, TypedActivation)
-            slots.enter(slot, activation)
-            invoke(role, activation, more=left > 0)
-            slots.leave(slot)
-        batch.ran(len(activations), time.perf_counter() - started)
+        # In a call of its own: while it waits for the next ones, it has nothing left of the last ones, whose inputs may
+        # lie in another worker's memory.
+        _run_next(role, queue, slots, slot, batch)
+
+
+def _run_next(role: Role, queue: TypedQueue, slots: Slots, slot: int, batch: BatchSize) -> None:
+    activations = queue.take(batch(), WAIT_SECONDS)
+    if not activations:
+        return
+    started = time.perf_counter()
+    left = len(activations)
+    for activation in activations:
+        left -= 1
+        assert isinstance(activation, TypedActivation)
+        slots.enter(slot, activation)
+        invoke(role, activation, more=left > 0)
+        slots.leave(slot)
+    batch.ran(len(activations), time.perf_counter() - started)
 
 
 def _watch(name: str, slots: Slots, after_s: float, broken: Callable[[BaseException], None]) -> None:

@@ -182,12 +182,11 @@ def test_prefill_and_decode_apart_give_the_words_of_one_worker(cluster: Cluster,
     decode.meet(neighbours)
     prompt = cluster.serve(prefill).put("chat", question=QUESTION)
     found = prefilled(prompt)
-    assert (found.worker, found.pages) == ("p", (len(found.ids) - 1) // 8)
+    assert found.pages == (len(found.ids) - 1) // 8
     assert prompt.features["computed_tokens"] == prompt.features["prompt_tokens"] == 8 * found.pages
     assert len(prefill.page_source.hand_overs) == 1
     answer = cluster.serve(decode).put("chat", prompt=found, max_tokens=20, **sampling)
     assert words(answer) == whole
-    assert neighbours.asked == ["p"]
     assert answer.features["pulled_tokens"] == 8 * found.pages
     assert answer.features["computed_tokens"] == len(found.ids) - 8 * found.pages
     assert len(prefill.page_source.hand_overs) == 0
@@ -251,7 +250,7 @@ def test_a_prompt_of_less_than_a_page_hands_over_nothing_and_is_answered(cluster
 
 def test_a_prompt_for_other_weights_is_refused_by_name(cluster: Cluster) -> None:
     decode = cluster.load(LlmDecode, "d")
-    found = Prefilled(prefilled_ids(5), "0" * 64, "layout", 8, 0, "p")
+    found = Prefilled(prefilled_ids(5), "0" * 64, "layout", 8, 0)
     answer = cluster.serve(decode).put("chat", prompt=found)
     assert answer.wait(PATIENCE_S)
     assert isinstance(answer.error, InvalidArgument)

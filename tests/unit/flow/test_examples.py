@@ -23,6 +23,11 @@ FLOWS = {
     "painting/painting_flow.py": ["paint"],
     "pdf/pdf_flow.py": ["read_pdf", "read_pages"],
 }
+# Of roles that come with Omni-Flow.
+BUILT_IN = {
+    "shared_prefix/shared_flow.py": ["ask_first", "ask_second"],
+    "prefill_decode/apart_flow.py": ["apart", "whole"],
+}
 PICTURE = Image.from_array(np.zeros((4, 6), np.uint8))
 SOUND = Audio.from_array(np.zeros(800, np.float32), sample_rate=8_000)
 
@@ -46,23 +51,23 @@ def run(module: str, role: str, method: str, **arguments: Any) -> Any:
     return made
 
 
-@pytest.mark.parametrize("file", FLOWS)
+@pytest.mark.parametrize("file", FLOWS | BUILT_IN)
 def test_an_example_is_short_and_compiles(file: str) -> None:
     path = EXAMPLES / file
     assert len(path.read_text().splitlines()) < 40
     flows = load_flows(str(path))
-    assert [flow.name for flow in flows] == FLOWS[file]
+    assert [flow.name for flow in flows] == (FLOWS | BUILT_IN)[file]
     assert [problem.render() for flow in flows for problem in flow.problems()] == []
 
 
-@pytest.mark.parametrize("file", FLOWS)
+@pytest.mark.parametrize("file", FLOWS | BUILT_IN)
 def test_a_scheduler_takes_the_flows_of_an_example(file: str) -> None:
     hub = Hub(cluster="test", term=1)
     try:
         for flow in load_flows(str(EXAMPLES / file)):
             _version, existed = hub.put_flow(flow.to_proto().SerializeToString())
             assert not existed
-        assert len(hub.flows()) == len(FLOWS[file])
+        assert len(hub.flows()) == len((FLOWS | BUILT_IN)[file])
     finally:
         hub.close(0.0)
 

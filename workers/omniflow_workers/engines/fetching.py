@@ -24,6 +24,10 @@ log = logging.getLogger(__name__)
 Reuse = Literal["auto", "always", "never"]
 """When pages of other workers are taken: when they cost less than computing, whenever there are any, or never."""
 _AT_ONCE = 4
+_WITHIN_S = 0.1
+"""How long a prompt waits for answers of those who may have its pages."""
+_HANDED_OVER_S = 1.0
+"""How long one that was computed for this: somebody has them."""
 
 
 class Fetching:
@@ -40,8 +44,8 @@ class Fetching:
         self.waiting = 0
         """Requests that `found` has yet to give back."""
 
-    def begin(self, request: Request, worker: str = "") -> bool:
-        """Has the pages of the prompt looked for, if that may pay: at `worker`, which says it has them, or anywhere.
+    def begin(self, request: Request, *, handed_over: bool = False) -> bool:
+        """Has the pages of the prompt looked for, if that may pay. `handed_over`: somebody has computed them for this.
 
         False: not worth it, go on with the request. True: `found` gives it back.
         """
@@ -49,10 +53,10 @@ class Fetching:
             return False
         keys = self._keys(request.sequence)
         missing = len(keys) - self._pages.known(keys, len(keys))
-        if missing == 0 or not (worker or self._may_pay(missing)):
+        if missing == 0 or not (handed_over or self._may_pay(missing)):
             return False
         self.waiting += 1
-        self._threads.submit(self._look, request, keys, worker)
+        self._threads.submit(self._look, request, keys, _HANDED_OVER_S if handed_over else _WITHIN_S)
         return True
 
     def found(self, patience: float) -> list[Request]:
@@ -82,22 +86,18 @@ class Fetching:
         tokens = missing * self._pages.page_tokens
         return self._reuse == "always" or self._costs.worth_asking(tokens, self._rate)
 
-    def _look(self, request: Request, keys: PageKeys, worker: str) -> None:
+    def _look(self, request: Request, keys: PageKeys, within: float) -> None:
         try:
-            self._fetch(request.sequence, keys, worker)
+            self._fetch(request.sequence, keys, within)
         except Exception as error:  # whatever it is, the pages can be computed
             log.warning("%s: computes what others may have: %s", request.sequence.name, error)
         finally:
             self._over.put(request)
 
-    def _fetch(self, sequence: Sequence, keys: PageKeys, worker: str) -> None:
-        model, layout = self._pages.model, self._pages.layout
-        if worker:
-            borrowed = self._peers.acquire(worker, model, layout, keys)
-        else:
-            started = time.perf_counter()
-            borrowed = self._peers.best(model, layout, keys)
-            self._costs.asked(time.perf_counter() - started)
+    def _fetch(self, sequence: Sequence, keys: PageKeys, within: float) -> None:
+        started = time.perf_counter()
+        borrowed = self._peers.best(self._pages.model, self._pages.layout, keys, within=within)
+        self._costs.asked(time.perf_counter() - started)
         if borrowed is None:
             return
         known = self._pages.known(keys, len(keys))

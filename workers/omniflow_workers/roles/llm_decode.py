@@ -52,7 +52,7 @@ class LlmDecode(LlmEngine):
         tokens, service = self._tokens_of(prompt), self._service
         request = answer_request(activation, tokens, wanted, service.loop.capacity, service.tokenizer.decode)
         like_ours = (prompt.layout, prompt.page_tokens) == (service.pages.layout, service.pages.page_tokens)
-        self.submit(request, prompt.worker if prompt.pages and like_ours else "")
+        self.submit(request, handed_over=prompt.pages > 0 and like_ours)
 
     def _tokens_of(self, prompt: Prefilled) -> list[int]:
         if prompt.model != self.model.fingerprint:

@@ -37,7 +37,6 @@ class LlmEngine(EngineRole):
         from omniflow_workers.engines.torch.converting import in_child
         from omniflow_workers.engines.torch.service import open_service
 
-        self._worker = context.worker
         self._running = options.running
         self._service = open_service(
             options.model,
@@ -86,9 +85,9 @@ class LlmEngine(EngineRole):
         """Adds the engine's pages."""
         self._service.pages.account(into)
 
-    def submit(self, request: Request, worker: str = "") -> None:
-        """Has the engine compute it, with what `worker` is said to have of its prompt, or anybody."""
-        if self._fetching is None or not self._fetching.begin(request, worker):
+    def submit(self, request: Request, *, handed_over: bool = False) -> None:
+        """Has the engine compute it, with what others have of its prompt. `handed_over`: somebody has."""
+        if self._fetching is None or not self._fetching.begin(request, handed_over=handed_over):
             self._add(request)
 
     def serve(self, ready: ReadyQueue) -> None:

@@ -32,7 +32,7 @@ class LlmPrefill(LlmEngine):
         self._hand_over_s = options.hand_over_s
         self.open(options, context)
 
-    @method(deterministic=False)
+    @method
     def chat(self, question: Text, context: Text | None = None, *, system: str = "") -> Prefilled:
         """Computes the prompt of `question`, with `context` (a page that was read, say) before it, all but its last
         page: the scores after it, which the answer's first token needs, are computed where that is drawn.
@@ -65,9 +65,9 @@ class LlmPrefill(LlmEngine):
     def hand_over(self, activation: Activation, tokens: list[int], keys: PageKeys) -> None:
         """Holds the computed pages for whoever decodes, and says where they are."""
         pages = self._service.pages
-        run = pages.keep(keys, len(keys))
+        run = pages.keep(keys, len(keys))  # all of them, but for pages that others needed more
         seconds = min(self._hand_over_s, activation.remaining_ms / 1000)
-        prefilled = Prefilled(tensor_of(tokens), pages.model, pages.layout, pages.page_tokens, len(run), self._worker)
+        prefilled = Prefilled(tensor_of(tokens), pages.model, pages.layout, pages.page_tokens, len(keys))
         if len(run):
             pages.hand_overs.hold(keys[: len(run)], run, seconds, lambda: activation.job_over)
         activation.finish_with(prefilled)

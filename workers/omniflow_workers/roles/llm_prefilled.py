@@ -9,11 +9,14 @@ from omniflow.types import Tensor, record
 
 @record
 class Prefilled:
-    """A prompt, and who has the KV of its first pages. It is small: the pages stay where they are until they are read.
+    """A prompt whose first pages are computed. It is small: they stay where they are until they are read, and are found
+    by their keys, which follow from what is here.
 
-    `tokens`: the prompt's ids, uint32, shape (n,); `pages`: so many full pages of `page_tokens` tokens are computed, at
-    `worker`; `model`, `layout`: fingerprint of its weights, and how its KV lies. The draws need nothing more: their
-    seed is the job's, and they count from the prompt's end.
+    `tokens`: the prompt's ids, uint32, shape (n,); `pages`: so many full pages of `page_tokens` tokens are computed;
+    `model`, `layout`: fingerprint of the weights, and how the KV lies. The draws need nothing more: their seed is the
+    job's, and they count from the prompt's end.
+
+    It does not say who has the pages: whoever computes them again, after a loss, must say the same.
     """
 
     tokens: Tensor
@@ -21,7 +24,6 @@ class Prefilled:
     layout: str
     page_tokens: int
     pages: int
-    worker: str
 
     @property
     def ids(self) -> list[int]:

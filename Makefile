@@ -72,6 +72,7 @@ bench-control: setup ## the control plane against its peers
 bench-data: setup ## page keys, prefix indexes, page pools, tensors and weights against their peers
 	$(PYTHON) benchmarks/data_prefix.py
 	$(PYTHON) benchmarks/data_pages.py
+	$(PYTHON) benchmarks/data_transfer.py
 	$(PYTHON) benchmarks/data_tensors.py
 	$(PYTHON) benchmarks/weights_memory.py
 

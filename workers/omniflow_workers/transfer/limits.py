@@ -19,7 +19,7 @@ class TransferLimits:
     pull_s: float = 60.0
     """For a whole pull, on the owner's side: a borrower may ask for less."""
     max_lease_s: float = 60.0
-    chunk_bytes: int = 4 * 1024 * 1024
+    chunk_bytes: int = 8 * 1024 * 1024
     """Of one send. Two are under way at once on each side: one moves while the other is gathered or spread."""
     max_chunk_bytes: int = 64 * 1024 * 1024
     """What a borrower may ask for."""

@@ -238,12 +238,20 @@ class WorkerConfig(_Section):
 
     @model_validator(mode="after")
     def _a_wildcard_is_advertised(self) -> Self:
-        _check_advertised([address for address in self.listen if address.startswith("tcp:")], self.advertise)
+        listens = (*self.listen, *(self.data_listen or ()))
+        _check_advertised([address for address in listens if address.startswith("tcp:")], self.advertise)
+        return self
+
+    @model_validator(mode="after")
+    def _data_is_asked_for_over_tcp(self) -> Self:
+        for address in self.data_listen or ():
+            if not address.startswith("tcp:"):
+                raise ValueError(f"'data_listen' has {address}; write tcp:HOST:PORT (a Unix socket is always there)")
         return self
 
     @model_validator(mode="after")
     def _equal_workers_cannot_share_an_address(self) -> Self:
-        fixed = [address for address in self.listen if not address.endswith(":0")]
+        fixed = [address for address in (*self.listen, *(self.data_listen or ())) if not address.endswith(":0")]
         if self.count > 1 and fixed:
             raise ValueError(f"{self.count} workers cannot all listen on {fixed[0]}; use port 0, or leave 'listen' out")
         return self

@@ -1,33 +1,35 @@
 //! The client's side of a call with a stream of messages each way.
 
+mod connection;
+
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::RawFd;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::client::{Builder, ResponseFuture};
-use h2::{Ping, PingPong};
-use http::{Method, Request, StatusCode};
+use hyper::client::conn::http2::Builder;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::runtime;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
+use tokio_stream::Stream;
+use tonic::client::Grpc;
+use tonic::{Code, Request, Status, Streaming};
 
-use crate::framing::{Decoder, Malformed};
-use crate::inbox::Inbox;
+use crate::inbox::{ENOUGH, Inbox};
 use crate::outgoing::Outgoing;
-use crate::status::{Code, Status};
+use crate::raw::Raw;
+use crate::status::{away, of_break, of_call};
+use crate::windows::{CONNECTION_WINDOW, FRAME_BYTES, HEADER_BYTES, STREAM_WINDOW};
+use connection::Connection;
 
-/// What the peer may send before it hears that this side has taken some.
-const STREAM_WINDOW: u32 = 4 << 20;
-const CONNECTION_WINDOW: u32 = 8 << 20;
-const FRAME_BYTES: u32 = 1 << 20;
-const HEADER_BYTES: u32 = 64 << 10;
-/// The most that the wire format can say.
-const MESSAGE_BYTES: usize = u32::MAX as usize;
 /// How long a goodbye may take.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -108,8 +110,19 @@ impl Drop for Call {
     }
 }
 
+/// Whoever reads hears of an end in any case.
+struct Ending<'a>(&'a Inbox);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0
+            .end(Status::new(Code::Internal, "the call's thread died"));
+    }
+}
+
 /// The call's thread.
 async fn run(shared: &Arc<Shared>, config: &CallConfig) {
+    let _ending = Ending(&shared.inbox);
     let mut driver = None;
     let status = tokio::select! {
         status = converse(shared, config, &mut driver) => status,
@@ -137,44 +150,36 @@ async fn converse(
             return away(format!("no connection to {at} in {limit:?}"));
         }
     };
-    let Some(request) = request(config) else {
+    let origin = format!("http://{}", config.address).parse();
+    let (Ok(origin), Ok(method)) = (origin, config.method.parse()) else {
         let (at, method) = (&config.address, &config.method);
         return Status::new(Code::InvalidArgument, format!("{at}{method} is no address"));
     };
-    let handshake = Builder::new()
-        .initial_window_size(STREAM_WINDOW)
+    let handshake = Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_frame_size(FRAME_BYTES)
         .max_header_list_size(HEADER_BYTES)
-        .enable_push(false)
-        .handshake::<_, Bytes>(socket)
+        .keep_alive_interval(config.ping_every)
+        .keep_alive_timeout(config.ping_patience)
+        .keep_alive_while_idle(true)
+        .handshake(TokioIo::new(socket))
         .await;
-    let (requests, mut connection) = match handshake {
+    let (requests, connection) = match handshake {
         Ok(made) => made,
-        Err(error) => return error.into(),
+        Err(error) => return of_break(&error),
     };
-    let ping = connection.ping_pong();
     *driver = Some(tokio::spawn(async move {
         // Whoever reads and writes hears of it, too.
         let _ = connection.await;
     }));
-    let called = async {
-        let mut requests = requests.ready().await?;
-        requests.send_request(request, false)
-    };
-    let (response, stream) = match called.await {
-        Ok(called) => called,
-        Err(error) => return error.into(),
-    };
-    let speak = async {
-        // What is wrong with the connection the other direction says better.
-        let _ = shared.outgoing.send_to(stream).await;
-        std::future::pending::<Status>().await
-    };
-    tokio::select! {
-        status = listen(response, &shared.inbox) => status.unwrap_or_else(Status::from),
-        status = speak => status,
-        status = watch(ping, config) => status,
+    let mut calls =
+        Grpc::with_origin(Connection(requests), origin).max_decoding_message_size(usize::MAX);
+    let request = Request::new(shared.outgoing.clone());
+    match calls.streaming(request, method, Raw).await {
+        Ok(response) => listen(response.into_inner(), &shared.inbox).await,
+        Err(status) => of_call(status),
     }
 }
 
@@ -184,72 +189,37 @@ async fn connect(address: &str) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-fn request(config: &CallConfig) -> Option<Request<()>> {
-    let request = Request::builder()
-        .method(Method::POST)
-        .uri(format!("http://{}{}", config.address, config.method))
-        .header("te", "trailers")
-        .header("content-type", "application/grpc")
-        .header(
-            "user-agent",
-            concat!("omniflow/", env!("CARGO_PKG_VERSION")),
-        )
-        .body(());
-    request.ok()
-}
-
 /// Reads to the end of the call.
-async fn listen(response: ResponseFuture, inbox: &Inbox) -> Result<Status, h2::Error> {
-    let (head, mut body) = response.await?.into_parts();
-    if head.status != StatusCode::OK {
-        return Ok(Status::of_http(head.status));
-    }
-    if let Some(status) = Status::of_trailers(&head.headers) {
-        return Ok(status);
-    }
-    let (mut decoder, mut messages) = (Decoder::new(MESSAGE_BYTES), Vec::new());
-    while let Some(piece) = body.data().await {
-        let piece = piece?;
-        let length = piece.len();
-        let taken = decoder.take(piece, &mut messages);
+async fn listen(mut answers: Streaming<Bytes>, inbox: &Inbox) -> Status {
+    let mut messages = Vec::new();
+    loop {
+        let end = poll_fn(|cx| gather(&mut answers, &mut messages, cx)).await;
         inbox.put(&mut messages);
-        if let Err(malformed) = taken {
-            return Ok(malformed.into());
+        if let Some(status) = end {
+            return status;
         }
         inbox.room().await;
-        body.flow_control().release_capacity(length)?;
     }
-    let trailers = body.trailers().await?;
-    let status = trailers.as_ref().and_then(Status::of_trailers);
-    Ok(status.unwrap_or_else(|| away("the call ended without a status".to_owned())))
 }
 
-/// Returns when the peer does not answer any more.
-async fn watch(ping: Option<PingPong>, config: &CallConfig) -> Status {
-    let Some(mut ping) = ping else {
-        return std::future::pending().await;
-    };
-    loop {
-        sleep(config.ping_every).await;
-        let answer = timeout(config.ping_patience, ping.ping(Ping::opaque())).await;
-        if answer.is_err() {
-            let limit = config.ping_patience;
-            return away(format!("no answer to a ping in {limit:?}"));
+/// All that is there, so that whoever takes it is woken once; and the end.
+fn gather(
+    answers: &mut Streaming<Bytes>,
+    messages: &mut Vec<Bytes>,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Status>> {
+    let mut bytes = 0;
+    while bytes < ENOUGH {
+        match Pin::new(&mut *answers).poll_next(cx) {
+            Poll::Ready(Some(Ok(message))) => {
+                bytes += message.len();
+                messages.push(message);
+            }
+            Poll::Ready(Some(Err(status))) => return Poll::Ready(Some(of_call(status))),
+            Poll::Ready(None) => return Poll::Ready(Some(Status::ok(""))),
+            Poll::Pending if messages.is_empty() => return Poll::Pending,
+            Poll::Pending => break,
         }
-        // A connection that broke says so itself.
     }
-}
-
-fn away(why: String) -> Status {
-    Status::new(Code::Unavailable, why)
-}
-
-impl From<Malformed> for Status {
-    fn from(malformed: Malformed) -> Self {
-        let code = match malformed {
-            Malformed::TooLarge(..) => Code::ResourceExhausted,
-            Malformed::Compressed => Code::Internal,
-        };
-        Self::new(code, malformed.to_string())
-    }
+    Poll::Ready(None)
 }

@@ -6,12 +6,12 @@ use std::os::fd::RawFd;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tonic::Status;
 
 use crate::signal::Signal;
-use crate::status::Status;
 
 /// Nothing more is read while so much waits to be taken.
-const ENOUGH: usize = 8 << 20;
+pub(crate) const ENOUGH: usize = 8 << 20;
 
 #[derive(Debug, Default)]
 struct State {

@@ -1,68 +1,49 @@
-//! What waits to be sent on a stream.
+//! What waits to be sent on a call.
 
-use std::future::poll_fn;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
-use bytes::{Bytes, BytesMut};
-use h2::SendStream;
+use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio_stream::Stream;
 
-use crate::framing;
-
-/// Messages, as bytes of the stream. One waits for them; anybody may put some.
 #[derive(Debug, Default)]
-pub(crate) struct Outgoing {
-    waiting: Mutex<BytesMut>,
-    more: Notify,
+struct State {
+    waiting: VecDeque<Bytes>,
+    /// Who has sent everything.
+    idle: Option<Waker>,
 }
+
+/// Messages in order. Clones are the same; one of them is the stream of the call, any may put some.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outgoing(Arc<Mutex<State>>);
 
 impl Outgoing {
     pub(crate) fn put(&self, message: &[u8]) {
-        let mut waiting = self.waiting.lock();
-        let first = waiting.is_empty();
-        framing::write(message, &mut waiting);
-        drop(waiting);
-        if first {
-            self.more.notify_one();
-        }
-    }
-
-    async fn next(&self) -> Bytes {
-        loop {
-            let waiting = self.waiting.lock().split().freeze();
-            if !waiting.is_empty() {
-                return waiting;
-            }
-            self.more.notified().await;
-        }
-    }
-
-    /// Sends what comes, for as long as the other side takes it.
-    pub(crate) async fn send_to(&self, mut stream: SendStream<Bytes>) -> Result<(), h2::Error> {
-        loop {
-            let bytes = self.next().await;
-            if !send(&mut stream, bytes).await? {
-                return Ok(());
-            }
+        let message = Bytes::copy_from_slice(message);
+        let mut state = self.0.lock();
+        state.waiting.push_back(message);
+        let idle = state.idle.take();
+        drop(state);
+        if let Some(idle) = idle {
+            idle.wake();
         }
     }
 }
 
-/// Sends as the other side gives room. False: it takes no more.
-pub(crate) async fn send(
-    stream: &mut SendStream<Bytes>,
-    mut bytes: Bytes,
-) -> Result<bool, h2::Error> {
-    while !bytes.is_empty() {
-        stream.reserve_capacity(bytes.len());
-        let room = match stream.capacity() {
-            0 => match poll_fn(|cx| stream.poll_capacity(cx)).await {
-                None => return Ok(false),
-                Some(room) => room?,
-            },
-            room => room,
-        };
-        stream.send_data(bytes.split_to(room.min(bytes.len())), false)?;
+impl Stream for Outgoing {
+    type Item = Bytes;
+
+    /// Never ends: a call ends when it is cancelled, or its server ends it.
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let mut state = self.0.lock();
+        let next = state.waiting.pop_front();
+        if next.is_none() {
+            state.idle = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(next)
     }
-    Ok(true)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use omniflow_grpc::CallConfig;
+use omniflow_grpc::{CallConfig, binary_entries};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -72,9 +72,13 @@ impl Call {
     /// How it ended, once everything was taken.
     fn status<'py>(&self, py: Python<'py>) -> Option<Status<'py>> {
         let status = self.0.status()?;
-        let binary = status.binary.iter();
-        let binary = binary.map(|(name, value)| (name.clone(), PyBytes::new(py, value)));
-        Some((status.code, status.message, binary.collect()))
+        let binary = binary_entries(&status).into_iter();
+        let binary = binary.map(|(name, value)| (name, PyBytes::new(py, &value)));
+        Some((
+            status.code() as u32,
+            status.message().to_owned(),
+            binary.collect(),
+        ))
     }
 
     /// Ends it; the peer is told.

@@ -58,7 +58,7 @@ def _threads(pid: int) -> Iterator[tuple[str, Spent]]:
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
             name, stat, status = ((task / each).read_text() for each in ("comm", "stat", "status"))
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue  # It ended meanwhile.
         user, system = stat.rpartition(")")[2].split()[11:13]
         switches = dict(line.split(":", 1) for line in status.splitlines())["voluntary_ctxt_switches"]

@@ -188,6 +188,33 @@ class Call:
     def cancel(self) -> None:
         """Ends it; the peer is told."""
 
+@final
+class Edge:
+    """The scheduler's gRPC port: bound once constructed, serves from `start` on, in a thread of its own.
+
+    `listen`: HOST:PORT. Raises `AddressInUse`, and `OSError` for an address that cannot be bound.
+    """
+
+    def __new__(cls, listen: str) -> Self: ...
+    @property
+    def port(self) -> int:
+        """The port that it has."""
+    def start(
+        self,
+        hub: Hub,
+        method: str,
+        behind: str,
+        *,
+        max_message_bytes: int,
+        ping_every_ms: int = 30_000,
+        ping_patience_ms: int = 10_000,
+    ) -> None:
+        """Serves calls of `method` from the hub; the server on the abstract Unix socket `behind` answers others."""
+    def finish(self) -> None:
+        """Clients are given what there is for them, and their calls of the method end. Other calls go on."""
+    def stop(self) -> None:
+        """Closes the port and every connection."""
+
 # --- node: a worker's data path ---------------------------------------------------------------------------------------
 
 @final

@@ -1,7 +1,5 @@
-"""`JobService` over the hub. Requests and events pass as bytes: Python neither parses nor builds them."""
+"""`JobService` over the hub, but for `Connect`, which the core serves. Requests and events pass as bytes."""
 
-import asyncio
-import logging
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
@@ -25,13 +23,9 @@ from omniflow_scheduler.wire import (
     watch_batch,
 )
 
-log = logging.getLogger(__name__)
-
 SERVICE = "omniflow.v1.JobService"
+CONNECT = f"/{SERVICE}/Connect"
 _ENDED = {job_pb2.JobStatus.SUCCEEDED, job_pb2.JobStatus.FAILED, job_pb2.JobStatus.CANCELLED}
-
-# Refusals and the like that wait for a client before it is listened to again.
-MOST_UNSENT = 1_000
 
 Context = grpc.aio.ServicerContext[Any, Any]
 M = TypeVar("M", bound=Message)
@@ -50,7 +44,6 @@ class JobService:
             SERVICE,
             {
                 "Submit": grpc.unary_stream_rpc_method_handler(self.submit),
-                "Connect": grpc.stream_stream_rpc_method_handler(self.connect),
                 "Watch": grpc.unary_stream_rpc_method_handler(self.watch),
                 "Get": grpc.unary_unary_rpc_method_handler(self.get),
                 "List": grpc.unary_unary_rpc_method_handler(self.list),
@@ -66,16 +59,6 @@ class JobService:
     async def watch(self, request: bytes, context: Context) -> AsyncIterator[bytes]:
         async for event in self._one_job(watch_batch(request), context):
             yield event
-
-    async def connect(self, requests: AsyncIterator[bytes], context: Context) -> None:
-        """Reads and writes independently. A client that stops sending is still answered, until it hangs up."""
-        client = self._outbox.open()
-        try:
-            problem = await self._exchange(client, requests, context)
-        finally:
-            self._outbox.close(client)
-        if problem is not None:
-            await refuse_with(context, problem)
 
     async def get(self, request: bytes, context: Context) -> bytes:
         return await self._status((await _parsed(job_pb2.GetRequest, request, context)).job, context)
@@ -98,36 +81,6 @@ class JobService:
         if running:
             await self._tell(cancel_batch(request), context)
         return job_pb2.CancelResponse(running=running).SerializeToString()
-
-    async def _exchange(self, client: int, requests: AsyncIterator[bytes], context: Context) -> InvalidArgument | None:
-        """Until the client hangs up or sends nonsense, or the hub is closed and has nothing left to say."""
-        async with asyncio.TaskGroup() as group:
-            reader = group.create_task(self._read(client, requests))
-            writer = group.create_task(self._write(client, context))
-            await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
-            problem = reader.result() if reader.done() and not reader.exception() else None
-            if problem is not None:
-                writer.cancel()
-            await asyncio.wait({writer})
-            reader.cancel()
-        return problem
-
-    async def _read(self, client: int, requests: AsyncIterator[bytes]) -> InvalidArgument | None:
-        """Whatever the client sends, to its end; the problem when it is not a batch."""
-        async for batch in requests:
-            try:
-                unsent = self._hub.send(client, batch)
-            except CoreError as error:
-                return _unreadable(str(error))
-            if unsent > MOST_UNSENT:
-                # Whoever does not read what was refused is not listened to.
-                await self._outbox.emptied(client)
-        return None
-
-    async def _write(self, client: int, context: Context) -> None:
-        """Waits for room in the connection with every batch, so that a slow client holds back nobody else."""
-        async for batch in self._outbox.batches(client):
-            await context.write(batch)
 
     async def _one_job(self, batch: bytes, context: Context) -> AsyncIterator[bytes]:
         """A job's events up to its end; a refusal becomes the call's status."""

@@ -1,4 +1,4 @@
-"""From the hub to the calls that wait: one descriptor for all clients, one wake-up for each that has news."""
+"""From the hub to the calls of one job: one descriptor for all of them, one wake-up for each that has news."""
 
 import asyncio
 import logging
@@ -18,7 +18,6 @@ class Outbox:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._ready: dict[int, asyncio.Event] = {}
-        self._emptied: dict[int, asyncio.Event] = {}
         self._finished = False
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(hub.fileno(), self._wake)
@@ -27,34 +26,25 @@ class Outbox:
         """A new client of the hub."""
         client = self._hub.open_client()
         self._ready[client] = asyncio.Event()
-        self._emptied[client] = asyncio.Event()
         if self._finished:
             self._ready[client].set()
         return client
 
     def close(self, client: int) -> None:
         """The client's call is over, however it ended."""
-        del self._ready[client], self._emptied[client]
+        del self._ready[client]
         self._hub.close_client(client)
 
     async def batches(self, client: int) -> AsyncIterator[bytes]:
         """Serialized EventBatches, for as long as the caller wants them; they end after `finish`."""
-        ready, emptied = self._ready[client], self._emptied[client]
+        ready = self._ready[client]
         while True:
             await ready.wait()
             ready.clear()
             while batch := self._hub.take(client, MAX_BATCH_BYTES):
                 yield batch
-            emptied.set()
             if self._finished:
                 return
-
-    async def emptied(self, client: int) -> None:
-        """Returns when the client has taken everything that waits for it."""
-        emptied = self._emptied[client]
-        emptied.clear()
-        self._ready[client].set()
-        await emptied.wait()
 
     def finish(self) -> None:
         """The hub is closed: what it still has for its clients is handed out, and that is the end."""

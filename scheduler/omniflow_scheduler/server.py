@@ -1,4 +1,11 @@
-"""The gRPC server: its options, its port, its services."""
+"""The gRPC port and what answers there: the core the stream of jobs, gRPC's own server everything else.
+
+Nearly every message belongs to that stream, and one costs the core a tenth of what it costs the Python library. The
+port is the core's, which passes on what it does not answer itself, byte for byte (`core-rs/grpc`).
+"""
+
+import asyncio
+import uuid
 
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -7,7 +14,8 @@ from grpc_reflection.v1alpha import reflection
 from omniflow.config import TlsConfig
 from omniflow.registry import Registry
 from omniflow.v1.cluster_pb2_grpc import add_ClusterServiceServicer_to_server
-from omniflow_core import Hub
+from omniflow_core import AddressInUse, Hub
+from omniflow_core import Edge as Port
 from omniflow_scheduler import cluster_service, job_service
 from omniflow_scheduler.cluster_service import ClusterService
 from omniflow_scheduler.config import MEBIBYTE
@@ -24,16 +32,19 @@ class Edge:
 
     def __init__(self, listen: str, max_input_bytes: int) -> None:
         """Raises `PortInUse`."""
-        self._server = grpc.aio.server(options=_options(max_input_bytes))
+        # Twice the limit of a job: what is somewhat too large is refused by name, not by a broken call.
+        self._max_message_bytes = min(2 * max_input_bytes + MEBIBYTE, 2**31 - 1)
+        self._server = grpc.aio.server(options=_options(self._max_message_bytes))
         # The stubs of grpc-health-checking leave its asyncio half out.
         self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
         try:
-            port = self._server.add_insecure_port(listen)
-        except RuntimeError as error:
+            self._port = Port(listen)
+        except (AddressInUse, OSError) as error:
             raise PortInUse(listen, str(error)) from None
-        if port == 0:
-            raise PortInUse(listen, "the address cannot be bound")
-        self.address = f"{listen.rpartition(':')[0]}:{port}"
+        # An abstract name: nothing of it is left in the file system, however this process ends.
+        self._behind = f"omniflow-{uuid.uuid4().hex}"
+        self._server.add_insecure_port(f"unix-abstract:{self._behind}")
+        self.address = f"{listen.rpartition(':')[0]}:{self._port.port}"
 
     async def start(
         self, hub: Hub, outbox: Outbox, registry: Registry, follower: RegistryFollower, tls: TlsConfig | None
@@ -46,27 +57,22 @@ class Edge:
         await self._server.start()
         for service in ("", *SERVICES):
             await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
+        self._port.start(hub, job_service.CONNECT, self._behind, max_message_bytes=self._max_message_bytes)
 
     async def announce_end(self) -> None:
         """Health says NOT_SERVING from now on; calls go on."""
         await self._health.enter_graceful_shutdown()
 
     async def stop(self, grace: float) -> None:
-        """Ends every call, after `grace` seconds at most."""
+        """Ends every call, after `grace` seconds at most. Clients on the stream of jobs get what there is for them."""
+        self._port.finish()
         await self._server.stop(grace)
+        await asyncio.to_thread(self._port.stop)
 
 
-def _options(max_input_bytes: int) -> list[tuple[str, int]]:
+def _options(max_message_bytes: int) -> list[tuple[str, int]]:
     return [
-        # Two schedulers on one port must not share it without knowing.
-        ("grpc.so_reuseport", 0),
-        # Twice the limit of a job: what is somewhat too large is refused by name, not by a broken call.
-        ("grpc.max_receive_message_length", min(2 * max_input_bytes + MEBIBYTE, 2**31 - 1)),
+        ("grpc.max_receive_message_length", max_message_bytes),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_metadata_size", 64 * 1024),
-        # A client whose host vanished is found within 40 s, and its jobs are cancelled.
-        ("grpc.keepalive_time_ms", 30_000),
-        ("grpc.keepalive_timeout_ms", 10_000),
-        ("grpc.keepalive_permit_without_calls", 0),
-        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ]

@@ -5,12 +5,15 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use omniflow_control::{JobId, Micros};
+use omniflow_grpc::News;
 use omniflow_wire::v1;
 use rustc_hash::{FxHashMap, FxHashSet};
 use slab::Slab;
 
+use crate::connect::Told;
+
 /// How long the word that a job is accepted may wait for something else to travel with: the job itself does not wait.
-const ACCEPTED_WITHIN: Duration = Duration::from_millis(2);
+pub(crate) const ACCEPTED_WITHIN: Duration = Duration::from_millis(2);
 
 /// Whoever waits is woken at most once in this time: under load a message then tells of several jobs, and most of what one
 /// costs at the edge is the message.
@@ -65,6 +68,10 @@ struct Client {
     subscriptions: FxHashSet<usize>,
     /// It has been named by `ready`, or will be, and `take` has not emptied it since.
     announced: bool,
+    /// Who serves it and is told by itself; it is not named by `ready`.
+    news: Option<News>,
+    /// What that was told since `take` has emptied the queue.
+    told: Urgency,
 }
 
 /// All open clients.
@@ -74,6 +81,8 @@ pub(crate) struct Clients {
     subscriptions: Slab<Subscription>,
     last: u64,
     ready: Vec<u64>,
+    /// Clients of which those who serve them are to be told at the end of the turn.
+    untold: Vec<u64>,
     /// The most urgent of what those that are ready have to be told.
     urgency: Urgency,
     /// What whoever waits has been woken for.
@@ -87,9 +96,14 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    pub(crate) fn open(&mut self) -> u64 {
+    /// `news`: who serves it is told of what there is for it.
+    pub(crate) fn open(&mut self, news: Option<News>) -> u64 {
         self.last += 1;
-        self.open.insert(self.last, Client::default());
+        let client = Client {
+            news,
+            ..Client::default()
+        };
+        self.open.insert(self.last, client);
         self.last
     }
 
@@ -142,11 +156,10 @@ impl Clients {
             }
             return;
         }
-        let urgency = subscription.urgency;
+        let (client, urgency) = (subscription.client, subscription.urgency);
         if std::mem::replace(&mut subscription.queued, true) {
-            self.urgency = self.urgency.max(urgency);
+            self.hurry(client, urgency);
         } else {
-            let client = subscription.client;
             self.push(client, Entry::News(id), urgency);
         }
     }
@@ -207,10 +220,32 @@ impl Clients {
         };
         client.events += usize::from(matches!(entry, Entry::Event(_)));
         client.queue.push_back(entry);
-        self.urgency = self.urgency.max(urgency);
-        if !std::mem::replace(&mut client.announced, true) {
+        if client.news.is_none() && !std::mem::replace(&mut client.announced, true) {
             self.ready.push(id);
         }
+        self.hurry(id, urgency);
+    }
+
+    /// There is something for the client that is so urgent.
+    fn hurry(&mut self, id: u64, urgency: Urgency) {
+        let Some(client) = self.open.get_mut(&id) else {
+            return;
+        };
+        if client.news.is_none() {
+            self.urgency = self.urgency.max(urgency);
+        } else if urgency > client.told {
+            client.told = urgency;
+            self.untold.push(id);
+        }
+    }
+
+    /// Whom to tell, and how urgently.
+    pub(crate) fn untold(&mut self) -> Told {
+        let news = |id: u64| {
+            let client = self.open.get(&id)?;
+            Some((client.news.clone()?, client.told.within()))
+        };
+        self.untold.drain(..).filter_map(news).collect()
     }
 
     /// The next thing for a client; none once it has been told everything.
@@ -218,7 +253,7 @@ impl Clients {
         let client = self.open.get_mut(&id)?;
         let entry = client.queue.pop_front();
         match &entry {
-            None => client.announced = false,
+            None => (client.announced, client.told) = (false, Urgency::None),
             Some(Entry::Event(_)) => client.events -= 1,
             Some(Entry::News(_)) => {}
         }

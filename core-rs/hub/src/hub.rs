@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use omniflow_control::{Code, Event, Fault, JobId};
+use omniflow_grpc::News;
 use omniflow_link::Address;
 use omniflow_wire::v1;
 use omniflow_wire::v1::client_message::Message as Request;
@@ -84,7 +85,12 @@ impl Hub {
 
     /// A new client.
     pub fn open_client(&self) -> u64 {
-        self.shared.turn(|state, _| state.clients.open())
+        self.shared.turn(|state, _| state.clients.open(None))
+    }
+
+    /// A new client that `ready_clients` does not name: whoever serves it is told whenever there is something to `take`.
+    pub fn open_told_client(&self, news: News) -> u64 {
+        self.shared.turn(|state, _| state.clients.open(Some(news)))
     }
 
     /// The client's call is over: its jobs that nobody else owns and that are not detached are cancelled, unless somebody

@@ -23,6 +23,7 @@ mod awaiting;
 mod budgets;
 mod clients;
 mod config;
+mod connect;
 mod convert;
 mod error;
 mod execute;

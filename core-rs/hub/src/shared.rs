@@ -70,6 +70,9 @@ impl Shared {
         if let Some(after) = afterwards.wake_clients {
             self.wake.set(after);
         }
+        for (news, within) in afterwards.told {
+            news.tell(within);
+        }
         if afterwards.rearm_timer {
             self.timer.notify_one();
         }

@@ -17,6 +17,7 @@ use crate::awaiting::Awaited;
 use crate::budgets::Budgets;
 use crate::clients::{Clients, Subscription, Urgency};
 use crate::config::HubConfig;
+use crate::connect::Told;
 use crate::convert;
 use crate::error::HubError;
 use crate::feeding::NewBind;
@@ -74,6 +75,8 @@ pub(crate) struct Pending {
 pub(crate) struct Afterwards {
     /// When whoever waits for clients must be woken.
     pub(crate) wake_clients: Option<Duration>,
+    /// Who serves a client for which there is something.
+    pub(crate) told: Told,
     pub(crate) rearm_timer: bool,
     pub(crate) tell_workers: bool,
     pub(crate) idle: bool,
@@ -148,6 +151,7 @@ impl State {
         let counters = self.control.counters();
         Afterwards {
             wake_clients: self.clients.must_signal(now),
+            told: self.clients.untold(),
             tell_workers: self.workers.has_untold(),
             rearm_timer,
             idle: counters.running + counters.waiting == 0,

@@ -1,6 +1,7 @@
 //! `Hub`: the scheduler's data path from the crate `omniflow_hub`.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use omniflow_hub::{HubConfig, JournalConfig, Marked, ReplicationConfig};
@@ -17,7 +18,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// Clients and worker links around the job table.
 #[pyclass(module = "omniflow_core._native", frozen)]
-pub struct Hub(omniflow_hub::Hub);
+pub struct Hub(pub(crate) Arc<omniflow_hub::Hub>);
 
 fn bytes<'py>(py: Python<'py>, content: &[u8]) -> Bound<'py, PyBytes> {
     PyBytes::new(py, content)
@@ -99,7 +100,7 @@ impl Hub {
             tls: tls::load(tls)?,
         };
         py.detach(|| omniflow_hub::Hub::new(config))
-            .map(Self)
+            .map(|hub| Self(Arc::new(hub)))
             .map_err(errors::hub)
     }
 

@@ -8,6 +8,7 @@ mod arena_disk;
 mod buffers;
 mod call;
 mod cluster_index;
+mod edge;
 mod errors;
 mod flow;
 mod hub;
@@ -37,6 +38,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     arena_channel::register(module)?;
     arena_disk::register(module)?;
     cluster_index::register(module)?;
+    edge::register(module)?;
     errors::register(module)?;
     flow::register(module)?;
     hub::register(module)?;

@@ -3,15 +3,19 @@
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
+import grpc.aio
 import pytest
 
 from omniflow.client import Client
 from omniflow.errors import Cancelled, ResourceExhausted
-from omniflow.v1.job_pb2 import JobStatus
+from omniflow.types import encode
+from omniflow.v1.job_pb2 import ClientBatch, ClientMessage, Input, JobStatus, SubmitRequest
+from omniflow.v1.job_pb2_grpc import JobServiceStub
 from tests.cluster_fixtures.cluster import LIMITS, PuppetCluster
 from tests.cluster_fixtures.stage import Stage
-from tests.cluster_fixtures.submit import next_job_runs
+from tests.cluster_fixtures.submit import PATIENCE_S, next_job_runs
 from tests.cluster_fixtures.wire import Wire
 
 VANISHING = Path(__file__).with_name("vanishing_client.py")
@@ -44,6 +48,28 @@ async def test_a_cancelled_job_stops_within_a_step(client: Client, stage: Stage)
     assert "the user went home" in caught.value.message
     assert not await client.cancel(job.id)
     await next_job_runs(client)
+
+
+async def test_a_stock_client_of_the_protocol_submits_and_hears_the_end(client: Client, shared: PuppetCluster) -> None:
+    await client.cluster_status()  # everything is well
+    inputs = [Input(name="text", frames=[encode("a b c")])]
+    submit = ClientMessage(tag=7, submit=SubmitRequest(flow="chain", inputs=inputs, deadline_ms=20_000))
+    frames: list[object] = []
+    async with grpc.aio.insecure_channel(shared.address) as channel, asyncio.timeout(PATIENCE_S):
+        stub: Any = JobServiceStub(channel)
+        call = stub.Connect()
+        await call.write(ClientBatch(messages=[submit]))
+        ended = None
+        while ended is None:
+            for event in (await call.read()).events:
+                assert event.tag == 7
+                if event.HasField("frame"):
+                    frames.append(event.frame)
+                if event.HasField("ended"):
+                    ended = event.ended
+        assert not ended.HasField("error")
+        assert frames
+        call.cancel()
 
 
 async def test_a_job_whose_client_leaves_is_cancelled(client: Client, shared: PuppetCluster, stage: Stage) -> None:

@@ -1,6 +1,7 @@
 """What the scheduler's gRPC edge says to clients of every kind."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,38 @@ async def test_a_stream_of_nonsense_ends_and_nobody_else_notices(shared: Schedul
             assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         with pytest.raises(UnknownFlow):
             await client.submit("nowhere")
+
+
+async def test_a_deadline_ends_the_stream(shared: SchedulerRun) -> None:
+    async with grpc.aio.insecure_channel(shared.address) as channel:
+        stub: Any = JobServiceStub(channel)
+        call = stub.Connect(timeout=0.5, metadata=(("who", "a stock client"),))
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await call.read()
+        assert raised.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+async def test_bytes_that_are_no_http2_disturb_nobody(shared: SchedulerRun) -> None:
+    async with Client(shared.address) as client:
+        with pytest.raises(UnknownFlow):
+            await client.submit("nowhere")
+        host, port = shared.address.rsplit(":", 1)
+        for begun in (
+            b"\xaa" * 65_536,
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xaa" * 65_536,
+        ):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(begun)
+            async with asyncio.timeout(30):
+                with suppress(ConnectionResetError):
+                    await reader.read()
+            writer.close()
+        _, half = await asyncio.open_connection(host, int(port))
+        half.write(b"PRI * HTTP/2.0")
+        with pytest.raises(UnknownFlow):
+            await client.submit("nowhere")
+        half.close()
 
 
 async def test_a_client_that_has_said_everything_is_still_answered(shared: SchedulerRun) -> None:

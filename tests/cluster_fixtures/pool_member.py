@@ -78,7 +78,7 @@ class PoolMember:
 class _Told:
     def __init__(self, share: PoolShare) -> None:
         self._share = share
-        self._content: NDArray[np.uint32] = np.frombuffer(share.arena.book, np.uint32).reshape(PAGES, -1)
+        self._content: NDArray[np.uint32] = np.frombuffer(memoryview(share.arena.book), np.uint32).reshape(PAGES, -1)
         self._runs: list[PageRun] = []
         self._readings: list[Reading] = []
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omniflow.errors import InvalidArgument
+from omniflow_workers.arenas import DeviceUnavailableError
+from omniflow_workers.arenas.devices import host_name_of
 from omniflow_workers.weights.sharing.memory import Piece
 
 if TYPE_CHECKING:
@@ -36,16 +38,12 @@ class CudaWeightsMemory:
 
         Raises `InvalidArgument` when there is no such device.
         """
-        import torch
-
-        count = torch.cuda.device_count()
-        if self.number >= count:
+        try:
+            return host_name_of(f"cuda:{self.number}")
+        except DeviceUnavailableError as error:
             raise InvalidArgument(
-                f"there is no cuda:{self.number} here: torch finds {count} CUDA devices",
-                field="device",
-                cure="correct `device` in the cluster file, or see to the driver (nvidia-smi) and CUDA_VISIBLE_DEVICES",
-            )
-        return f"cuda-{torch.cuda.get_device_properties(self.number).uuid}"
+                str(error), field="device", cure="correct `device` in the cluster file, or see to the driver"
+            ) from error
 
     def fill(self, source: torch.Tensor) -> Piece:
         import torch

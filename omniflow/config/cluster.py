@@ -228,8 +228,8 @@ class WorkerConfig(_Section):
     """What one job may have retained there, in memory and on disk; beyond it it fails with FLOW_STALLED."""
     retention_folder: Path | None = None
     arena_bytes: Annotated[int, Field(ge=0)] | None = None
-    """Memory for media and tensors over 64 KiB that it sends, which other workers of the host read in place, taken as they
-    come; 512 MiB by default. What does not fit is sent to them. 0: all is."""
+    """Memory for media and tensors over 64 KiB that it sends, which other workers of the host read in place, taken as
+    they come; 512 MiB by default. What does not fit is sent to them. 0: all is."""
 
     @property
     def names(self) -> tuple[str, ...]:

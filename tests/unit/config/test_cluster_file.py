@@ -73,6 +73,16 @@ def test_count_makes_numbered_names(tmp_path: Path) -> None:
         ),
         (
             "name: one",
+            "name: one\n    data_listen: ['unix:/run/pages']",
+            "'workers[0]': 'data_listen' has unix:/run/pages; write tcp:HOST:PORT",
+        ),
+        (
+            "name: one",
+            "name: one\n    data_listen: ['tcp:0.0.0.0:0']",
+            "'workers[0]': 'listen' has tcp:0.0.0.0:0, which others cannot dial; add 'advertise: HOST'",
+        ),
+        (
+            "name: one",
             "name: one\n    advertise: 10.0.0.7",
             "'workers[0]': 'advertise' stands for a wildcard in 'listen' such as 0.0.0.0, and there is none",
         ),

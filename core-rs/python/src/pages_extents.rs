@@ -20,8 +20,14 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// (who has the page's extent now, the page).
 type Freed = Vec<(u64, u32)>;
 
+/// (the book, its lease for each read of each claim, pages freed).
+type Restored = (Extents, Vec<Vec<Option<u64>>>, Freed);
+
+/// What is read of an owner: (owner, pages, until).
+type ReadTuple = (u64, Vec<u32>, u64);
+
 /// (owner, its extents, pages of them not adopted yet, what it reads: (owner, pages, until)).
-type ClaimTuple = (u64, Vec<u32>, Vec<u32>, Vec<(u64, Vec<u32>, u64)>);
+type ClaimTuple = (u64, Vec<u32>, Vec<u32>, Vec<ReadTuple>);
 
 /// An extent that was granted.
 #[pyclass(module = "omniflow_core._native", frozen, get_all)]
@@ -70,7 +76,7 @@ impl Extents {
         extent_pages: u32,
         claims: Vec<ClaimTuple>,
         reserved: u32,
-    ) -> PyResult<(Self, Vec<Vec<Option<u64>>>, Freed)> {
+    ) -> PyResult<Restored> {
         let layout = ExtentLayout {
             pages,
             reserved,

@@ -28,6 +28,8 @@ _WITHIN_S = 0.1
 """How long a prompt waits for answers of those who may have its pages."""
 _HANDED_OVER_S = 1.0
 """How long one that was computed for this: somebody has them."""
+_ALWAYS_S = 10.0
+"""How long when they are to be taken whatever it costs."""
 
 
 class Fetching:
@@ -56,7 +58,7 @@ class Fetching:
         if missing == 0 or not (handed_over or self._may_pay(missing)):
             return False
         self.waiting += 1
-        self._threads.submit(self._look, request, keys, _HANDED_OVER_S if handed_over else _WITHIN_S)
+        self._threads.submit(self._look, request, keys, self._within(handed_over))
         return True
 
     def found(self, patience: float) -> list[Request]:
@@ -79,6 +81,11 @@ class Fetching:
         chain = self._pages.new_chain(sequence.tenant)
         chain.extend(np.asarray(sequence.tokens[:-1], np.int64))
         return chain.keys
+
+    def _within(self, handed_over: bool) -> float:
+        if self._reuse == "always":
+            return _ALWAYS_S
+        return _HANDED_OVER_S if handed_over else _WITHIN_S
 
     def _may_pay(self, missing: int) -> bool:
         if not self._peers.workers(self._pages.model, self._pages.layout):

@@ -65,6 +65,7 @@ class Keeper:
         """A lease is to be renewed then; wakes the thread if it sleeps longer."""
         wakes_at = self._wakes_at
         if when_ms is not None and (wakes_at is None or when_ms < wakes_at):
+            self._wakes_at = when_ms
             self.wake()
 
     def close(self) -> None:
@@ -94,8 +95,11 @@ class Keeper:
             with contextlib.suppress(ValueError, OSError):  # closed meanwhile
                 poll.register(link.connection, _GONE)
         with self._lock:
-            self._wakes_at = self._book.next_due
-        patience = None if self._wakes_at is None else max(0, self._wakes_at - now_ms())
+            # Not put off when what it is for is released: most loans are, and each would wake the thread.
+            if self._wakes_at is None or self._wakes_at <= now_ms():
+                self._wakes_at = self._book.next_due
+            wakes_at = self._wakes_at
+        patience = None if wakes_at is None else max(0, wakes_at - now_ms())
         if late:
             patience = min(patience or 1_000_000, int(_LATE_S * 1000))
         for descriptor, event in poll.poll(patience):

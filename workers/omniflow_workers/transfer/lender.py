@@ -27,6 +27,7 @@ class Lender:
         self._book = Lending(limits)
         self._changed = threading.Condition(threading.Lock())
         self._wakes_at: int | None = None
+        """Not put off when the lease that it is for is released: most are, and each would wake the thread."""
         self._closing = False
         self._thread = threading.Thread(target=self._expire, name="data-expiry", daemon=True)
         self._thread.start()
@@ -73,6 +74,7 @@ class Lender:
             with self._changed:
                 lease = self._book.grant(holder, over, found.pages, until)
                 if self._wakes_at is None or until < self._wakes_at:
+                    self._wakes_at = until
                     self._changed.notify()
         except Refused:
             self._end([over])
@@ -205,11 +207,14 @@ class Lender:
             with self._changed:
                 if self._closing:
                     return
+                now = now_ms()
+                if self._wakes_at is not None and self._wakes_at > now:
+                    self._changed.wait((self._wakes_at - now) / 1000)
+                    continue
+                over = self._book.expire(now)
                 self._wakes_at = self._book.next_expiry
-                patience = None if self._wakes_at is None else max(0.0, (self._wakes_at - now_ms()) / 1000)
-                if patience is None or patience > 0:
-                    self._changed.wait(patience)
-                over = self._book.expire(now_ms())
+                if not over and self._wakes_at is None:
+                    self._changed.wait()
             if over:
                 log.warning("%d leases of pages were not renewed in time, and have ended", len(over))
             self._end(over)

@@ -287,6 +287,12 @@ class Payload(Buffer):
     def __len__(self) -> int: ...
 
 @final
+class Draft(Buffer):
+    """Room in shared memory, to be written until it is sent; what lies there is left from before."""
+
+    def __len__(self) -> int: ...
+
+@final
 class Activation:
     """One run of a node in a job for one key. Methods are safe from any thread."""
 
@@ -309,6 +315,9 @@ class Activation:
     @property
     def cancelled(self) -> bool:
         """The job was cancelled, has failed or is past its deadline: stop within one step."""
+    @property
+    def job_over(self) -> bool:
+        """The worker has let go of the job, however it ended: also once this activation has finished."""
     @property
     def remaining_ms(self) -> int: ...
     @property
@@ -340,6 +349,9 @@ class Activation:
 
         Raises `Cancelled`, `UnknownPort`, and `BadOutput` for a second frame on a plain port or one over 128 MiB.
         """
+    def draft(self, bytes: int) -> Draft | None:
+        """Room to compute the data of a frame in. `emit` and `finish` copy nothing of a frame whose last part is all of
+        it, the first time that it is sent. None for 64 KiB or less, and when there is no room."""
     def wait_for_room(self, timeout: float) -> bool:
         """Sleeps until there is room for what `emit` did not take; False after `timeout` seconds.
 

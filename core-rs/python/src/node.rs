@@ -14,7 +14,7 @@ use prost::Message;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::payloads::{Given, to_python};
+use crate::payloads::{Draft, Given, to_python};
 use crate::{errors, tls};
 
 /// So little is sent without letting go of the GIL, if nobody has to be waited for: it takes a few microseconds, and with
@@ -200,6 +200,11 @@ impl Activation {
     }
 
     #[getter]
+    fn job_over(&self) -> bool {
+        self.0.activation().job_over()
+    }
+
+    #[getter]
     fn remaining_ms(&self) -> u64 {
         // Without a deadline: a number that every consumer of it can still add to.
         let endless = Duration::from_millis(u64::from(u32::MAX));
@@ -278,6 +283,10 @@ impl Activation {
             false => py.detach(|| self.0.emit_before(more, port, copied(&frames))),
         };
         taken.map_err(errors::node)
+    }
+
+    fn draft(&self, bytes: usize) -> Option<Draft> {
+        self.0.draft(bytes).map(Draft)
     }
 
     fn wait_for_room(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {

@@ -1,6 +1,7 @@
 //! The one thread that does I/O: listens, dials, reads, and carries out what the core asks for.
 
 mod departures;
+mod farewell;
 mod handshake;
 mod incoming;
 mod outgoing;
@@ -11,10 +12,10 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use omniflow_link::{Address, Endpoint, LinkError, LinkSender, Listener};
+use omniflow_link::{Address, Endpoint, LinkError, Listener};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::error::NodeError;
 use crate::ids::PeerIx;
@@ -75,15 +76,7 @@ async fn serve(shared: Arc<Shared>, dials: UnboundedReceiver<PeerIx>, listeners:
     // Who has lost a link to this worker would dial again: it is not to get another one.
     accepting.iter().for_each(|task| task.abort());
     shared.report();
-    let links = shared.all_links();
-    links.iter().for_each(LinkSender::close);
-    let all_have_it = async {
-        for link in &links {
-            link.ended().await;
-        }
-    };
-    // A peer that doesn't read loses what it did not take.
-    let _ = timeout(LAST_WORDS, all_have_it).await;
+    farewell::farewell(shared.all_links(), LAST_WORDS).await;
 }
 
 async fn accept(shared: Arc<Shared>, listener: Listener) {

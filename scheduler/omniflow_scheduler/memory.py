@@ -9,9 +9,9 @@ from omniflow.data import ask_account
 from omniflow.errors import OmniFlowError
 from omniflow.v1.cluster_pb2 import ClusterMemory, WorkerInfo, WorkerMemory
 
-PATIENCE_S = 1.5
+PATIENCE_S = 2.0
 """Of each of a worker's addresses."""
-AT_MOST_S = 3.0
+AT_MOST_S = 4.0
 """Of all together: who has not been heard by then is said to be silent."""
 _AT_ONCE = 32
 

@@ -54,6 +54,17 @@ class World:
             self.slots[page * PAGE : (page + 1) * PAGE] = prompt[i * PAGE : (i + 1) * PAGE]
         return Lent(pages)
 
+    def pulled(self, sequence: Sequence, count: int, *, in_index: bool) -> None:
+        """So many of its pages came from another worker. Not `in_index`: it has had others of that content before."""
+        run = self.allocator.allocate(count)
+        for i, page in enumerate(page_ids(run)):
+            self.slots[page * PAGE : (page + 1) * PAGE] = sequence.tokens[i * PAGE : (i + 1) * PAGE]
+        if in_index:
+            chain = KeyChain("model", "layout", PAGE, b"")
+            chain.extend(np.asarray(sequence.tokens[: count * PAGE], np.int64))
+            self.index.insert(chain, run)
+        sequence.kept, sequence.pulled = run, count * PAGE
+
     def sequence(self, prompt: list[int], new: int = 4, tenant: str = "", borrowed: Lent | None = None) -> Sequence:
         sequence = Sequence(f"s{prompt[:2]}", list(prompt), new, tenant=tenant, borrowed=borrowed)
         self.planner.add(sequence)
@@ -276,6 +287,27 @@ def test_a_prompt_without_an_answer_is_computed_and_its_pages_are_known_afterwar
     after = world.sequence([*prompt, 77], new=1)
     world.step()
     assert after.reused == 24
+
+
+@pytest.mark.parametrize("in_index", [True, False])
+def test_pages_that_were_pulled_for_those_who_wait_give_way_when_nothing_runs(in_index: bool) -> None:
+    world = World(pages=9)  # 8 to hand out, all of them pulled
+    waiting = [world.sequence(list(range(start, start + 17))) for start in (0, 100)]
+    for sequence in waiting:
+        world.pulled(sequence, 4, in_index=in_index)
+    world.run()
+    assert [each.tokens for each in waiting] == [list(range(21)), list(range(100, 121))]
+    assert waiting[0].pulled == (16 if in_index else 0)
+    world.index.evict(8)
+    assert world.allocator.free_pages == 8
+
+
+def test_pages_that_were_pulled_for_the_only_one_who_waits_give_way_when_they_are_in_its_way() -> None:
+    world = World(pages=7)  # 6 to hand out
+    sequence = world.sequence(list(range(17)))
+    world.pulled(sequence, 4, in_index=False)
+    world.run()
+    assert sequence.tokens == list(range(21))
 
 
 @given(

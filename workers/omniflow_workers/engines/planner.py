@@ -66,7 +66,8 @@ class Planner:
 
     Decoding comes first and the oldest sequence first. Who comes late gives way: when pages run short, unused
     reservations go, then pages nobody holds are evicted from the prefix index, then the youngest sequence is preempted
-    (its tokens stay, its KV is computed again later). So the oldest always gets on, where other workers leave it pages.
+    (its tokens stay, its KV is computed again later), then what was pulled for those who wait goes. So the oldest
+    always gets on, where other workers leave it pages.
 
     A sequence may begin with pages that are borrowed from another worker. What it computes after them never comes into
     the index, which knows pages of the allocator alone.
@@ -119,10 +120,11 @@ class Planner:
         for sequence in self.running:
             if sequence.phase is Phase.PREFILLING and budget > 0:
                 budget -= self._feed(sequence, budget, work)
-        while self.waiting and budget > 0 and len(self.running) < self._limits.running and self._start(self.waiting[0]):
-            sequence = self.waiting.popleft()
-            self.running.append(sequence)
-            budget -= self._feed(sequence, budget, work)
+        self._admit(budget, work)
+        # Nothing runs that could give way: what was pulled for those who wait may be all there is.
+        for hoarding in (list(self.waiting)[1:], list(self.waiting)[:1]):
+            if not self.running and _let_go_of_kept(hoarding):
+                self._admit(budget, work)
         return work
 
     def computed(self, work: Items[Work]) -> None:
@@ -177,6 +179,13 @@ class Planner:
             assert sequence.run is None
             assert sequence.source is None
             assert sequence.computed == len(sequence.first) == 0
+
+    def _admit(self, budget: int, work: list[Work]) -> None:
+        """Those who wait begin, in their order, as long as there is room."""
+        while self.waiting and budget > 0 and len(self.running) < self._limits.running and self._start(self.waiting[0]):
+            sequence = self.waiting.popleft()
+            self.running.append(sequence)
+            budget -= self._feed(sequence, budget, work)
 
     def _feed(self, sequence: Sequence, budget: int, work: list[Work]) -> int:
         count = min(budget, len(sequence.tokens) - sequence.computed)
@@ -233,9 +242,7 @@ class Planner:
             else:
                 sequence.pulled = min(sequence.pulled, of_prompt)
                 sequence.reused = of_prompt - sequence.pulled
-        if sequence.kept is not None:
-            sequence.kept.release()
-            sequence.kept = None
+        _let_go_of_kept([sequence])
 
     def _take_own(self, sequence: Sequence) -> bool:
         """Takes consecutive pages for all of it, to which the known ones are copied once.
@@ -325,6 +332,16 @@ def _list_pages(sequence: Sequence) -> None:
     assert sequence.run is not None
     own = page_ids(sequence.run)
     sequence.pages = np.concatenate((sequence.first, own)) if len(sequence.first) else own
+
+
+def _let_go_of_kept(sequences: Items[Sequence]) -> bool:
+    """The index may give the pages that were pulled for these to whoever needs them. Whether there are any."""
+    found = [each for each in sequences if each.kept is not None]
+    for sequence in found:
+        assert sequence.kept is not None
+        sequence.kept.release()
+        sequence.kept = None
+    return bool(found)
 
 
 def return_borrowed(sequence: Sequence) -> None:

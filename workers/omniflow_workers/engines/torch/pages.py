@@ -78,7 +78,6 @@ class EnginePages:
         """Raises `UnknownLease` when it has ended."""
         self.allocator.end_lease(lease)
 
-    @torch.inference_mode()
     def account(self, into: MemoryAccount) -> None:
         """Adds these pages to what a worker says of its memory."""
         counted = self.allocator.counters()
@@ -91,6 +90,7 @@ class EnginePages:
             **{name: counted[name] for name in _COUNTED},
         )
 
+    @torch.inference_mode()
     def gather(self, pages: NDArray[np.uint32], into: torch.Tensor) -> None:
         """Copies whole pages out: `into` is uint8, shape (pages, page_bytes), contiguous."""
         rows, ids = self._rows(pages)

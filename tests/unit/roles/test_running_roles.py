@@ -1,7 +1,7 @@
 """One activation of a role: typed values in, frames out, every failure typed."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from omniflow.roles import (
     spec_of,
 )
 from omniflow.roles.memory import MemoryActivation, MemoryQueue, run_method
+from omniflow.types.wire import Encoded
 
 
 class Both(NamedTuple):
@@ -92,7 +93,7 @@ def test_a_stream_is_read_while_it_is_written() -> None:
     first_out = threading.Event()
     sent = activation.emit
 
-    def emit(port: str, frames: list[bytes], more: bool = False) -> int:
+    def emit(port: str, frames: Sequence[Encoded], more: bool = False) -> int:
         taken = sent(port, frames, more)
         first_out.set()
         return taken
@@ -263,7 +264,7 @@ class Slow:
     def __getattr__(self, name: str) -> object:
         return getattr(self.inner, name)
 
-    def emit(self, port: str, frames: list[bytes], more: bool = False) -> int:
+    def emit(self, port: str, frames: Sequence[Encoded], more: bool = False) -> int:
         if self.refusals % 2 == 0:
             self.refusals += 1
             return 0

@@ -7,5 +7,6 @@ mod credits;
 mod faults;
 mod keeping;
 mod lending;
+mod lending_faults;
 mod resuming;
 mod support;

@@ -170,7 +170,8 @@ class TypedActivation:
             if payload is None:
                 payload = self._encoded(port, frame)
             try:
-                return emit(name, [payload], more) == 1
+                # What is big comes not so quickly that it should wait for the next one.
+                return emit(name, [payload], more and isinstance(payload, bytes)) == 1
             except core.CoreError as error:
                 raise _translated(error) from error
 

@@ -67,14 +67,17 @@ class Receiver:
             raise
         finally:
             self._counts.add(receiving_now=-1)
-            if self._closed:
-                self._drop()
             self._lock.release()
+            self._tidy_up()
 
     def close(self) -> None:
         """At once if nothing is pulled, else when that ends, which is soon: the connection has ended."""
         self._closed = True
-        if self._lock.acquire(blocking=False):
+        self._tidy_up()
+
+    def _tidy_up(self) -> None:
+        """After `close`. Who holds the lock looks again after having let go of it: nothing is left open."""
+        if self._closed and self._lock.acquire(blocking=False):
             try:
                 self._drop()
             finally:

@@ -55,19 +55,26 @@ class Lane:
 
     def send(self, order: Order, lender: Lender, limits: TransferLimits) -> None:
         """Raises `PullFailed`; the lane is closed then. Returns early when the pull is over."""
-        with self._lock:
-            try:
-                if self._closed:
-                    raise PullFailed("the process group of the two has broken")
-                self._send(order, lender, limits)
-            except BaseException:
-                self._close()
-                raise
+        try:
+            with self._lock:
+                try:
+                    if self._closed:
+                        raise PullFailed("the process group of the two has broken")
+                    self._send(order, lender, limits)
+                except BaseException:
+                    self._close()
+                    raise
+        finally:
+            self._tidy_up()
 
     def close(self) -> None:
         """At once if nobody sends, else when that ends."""
         self._closed = True
-        if self._lock.acquire(blocking=False):
+        self._tidy_up()
+
+    def _tidy_up(self) -> None:
+        """After `close`. Who holds the lock looks again after having let go of it: nothing is left open."""
+        if self._closed and self._lock.acquire(blocking=False):
             try:
                 self._close()
             finally:
@@ -93,8 +100,6 @@ class Lane:
             stop_at("data.owner.chunk_sent")
         for tag in moving:
             pair.wait(tag, _patience(order, limits))
-        if self._closed:
-            self._close()
 
     def _met(self, patience: float) -> Pair:
         if self._pair is None:

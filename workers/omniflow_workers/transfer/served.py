@@ -48,8 +48,8 @@ class House:
 
     def enter(self, connection: Served, borrower: Borrower) -> int:
         """Greets it, and hangs up on the one whose place it takes. Raises `Refused`."""
-        holder, earlier = self.lender.greet(borrower)
-        with self._lock:
+        with self._lock:  # one step: whose place the next one takes can be hung up on
+            holder, earlier = self.lender.greet(borrower)
             self._by_holder[holder] = connection
             replaced = self._by_holder.get(earlier) if earlier is not None else None
         if replaced is not None:

@@ -116,7 +116,7 @@ async def act(node: Node) -> Activation:
 
 def answer(activation: Activation) -> None:
     text = activation.value("text")
-    assert text is not None
+    assert isinstance(text, bytes)
     activation.emit("said", [text])
     activation.finish({})
 

@@ -132,3 +132,15 @@ def test_a_lease_is_renewed_at_a_third_of_its_time() -> None:
     assert mine.due(101) == {}, "named once"
     mine.renewed([loan], [], 100, 300)
     assert (loan.until_ms, mine.next_due) == (400, 200)
+
+
+def test_a_lease_that_cannot_be_renewed_now_is_named_again_until_its_end() -> None:
+    mine = Borrowing()
+    loan = mine.granted(PEER, 1, PAGES, None, 0, 300)
+    assert mine.due(100) == {PEER: [loan]}
+    mine.put_off([loan], 150)
+    assert (mine.next_due, mine.due(149)) == (150, {})
+    assert mine.due(150) == {PEER: [loan]}
+    mine.put_off([loan], 400)
+    assert mine.due(300) == {}
+    assert loan.lost

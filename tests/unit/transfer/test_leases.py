@@ -163,6 +163,35 @@ def test_who_has_most_of_a_sequence_lends_it_and_who_hangs_is_passed_over(plane:
     wait_until(lambda: all(source.leased == 0 for source in sources.values()), "the losers' leases end")
 
 
+class RenewsLate(TinySource):
+    """One whose renewals hang until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__(64)
+        self.goes_on = threading.Event()
+
+    def renew(self, lease: int, now_ms: int, until_ms: int, /) -> None:
+        assert self.goes_on.wait(PATIENCE_S)
+        super().renew(lease, now_ms, until_ms)
+
+
+def test_leases_of_others_are_renewed_while_one_owner_hangs(plane: Plane) -> None:
+    hangs, healthy = RenewsLate(), TinySource(64)
+    services = {}
+    for name, source in (("hangs", hangs), ("healthy", healthy)):
+        source.compute(1, 8)
+        services[name] = plane.lend(name, source)
+    # Before it is given up, a lease that waits for it has ended.
+    peers = plane.borrow(limits=TransferLimits(answer_s=20.0))
+    held = [peers.acquire(name, MODEL, LAYOUT, keys_of(1, 8), ttl=8.0) for name in services]
+    first, second = (each or pytest.fail("nothing is lent") for each in held)
+    wait_until(lambda: second.lost or services["healthy"].account().leases.renewed >= 2, "two renewals")
+    assert not second.lost
+    hangs.goes_on.set()
+    first.release()
+    second.release()
+
+
 def test_pages_in_a_pool_that_both_map_are_used_where_they_lie(plane: Plane) -> None:
     arena = arena_of(64, 4096)
     source = TinySource(64, arena=arena, pool_owner=7)

@@ -80,6 +80,12 @@ class Borrowing:
                 found.setdefault(loan.peer, []).append(loan)
         return found
 
+    def put_off(self, loans: Iterable[Loan], until_ms: int) -> None:
+        """They could not be renewed now: `due` names them again then, if they are held."""
+        for loan in loans:
+            if not loan.lost:
+                loan.renew_at_ms = min(until_ms, loan.until_ms)
+
     def due_orphans(self, now_ms: int) -> list[Loan]:
         """Those whose reading is to be renewed now, to `until_ms`."""
         due = [loan for loan in self._orphans if loan.renew_at_ms <= now_ms]

@@ -77,9 +77,10 @@ class Connection:
         with self._lock:
             self._send(request, patience)
 
-    def begin(self, request: DataRequest, until: float) -> bool:
-        """Sends it, and keeps the connection for `finish`. False when it is busy until then."""
-        if not self._lock.acquire(timeout=max(0.0, until - time.monotonic())):
+    def begin(self, request: DataRequest, until: float, *, busy_until: float | None = None) -> bool:
+        """Sends it, and keeps the connection for `finish`. False when it is busy until `busy_until`, or `until`."""
+        waits = (until if busy_until is None else busy_until) - time.monotonic()
+        if not self._lock.acquire(timeout=max(0.0, waits)):
             return False
         try:
             self._send(request, max(0.001, until - time.monotonic()))

@@ -7,8 +7,10 @@ import logging
 import select
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from omniflow.v1.data_pb2 import DataRequest, RenewLeases
 from omniflow_workers.stop_at import stop_at
@@ -22,7 +24,20 @@ log = logging.getLogger(__name__)
 
 _LATE_S = 0.05
 """How often late replies are looked for, while there are any."""
+_ANSWERED_WITHIN = 1 / 4
+"""Of the shortest time to live: renewals that fall due meanwhile wait so long."""
 _GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A renewal that is on its way over `link`, which is kept for its answer."""
+
+    link: Link
+    loans: list[Loan]
+    request: DataRequest
+    asked_ms: int
+    ttl_ms: int
 
 
 class Keeper:
@@ -126,25 +141,66 @@ class Keeper:
             due = self._book.due(now)
             orphans = self._book.due_orphans(now)
         _read_on(orphans)
+        if due:
+            self._renew_at_all(due)
+
+    def _renew_at_all(self, due: dict[int, list[Loan]]) -> None:
+        """All owners are asked before any answer is waited for: who hangs costs the others nothing."""
+        shortest_s = min(loan.ttl_ms for loans in due.values() for loan in loans) / 1000
+        until = time.monotonic() + min(self._limits.answer_s, shortest_s * _ANSWERED_WITHIN)
+        asked: dict[int, _Asked] = {}
+        poll = select.poll()
         for number, loans in due.items():
             link = self._links.numbered(number)
-            if link is not None:
-                self._renew_at(link, loans)
+            if link is not None and (renewal := self._begin(link, loans, until)) is not None:
+                asked[link.connection.fileno()] = renewal
+                poll.register(link.connection, select.POLLIN)
+        while asked:
+            left_ms = max(0, int((until - time.monotonic()) * 1000))
+            # Whoever has answered gets its connection back first.
+            answered = [descriptor for descriptor, _ in poll.poll(left_ms)] or list(asked)
+            for descriptor in answered:
+                poll.unregister(descriptor)
+                self._finish(asked.pop(descriptor), until)
 
-    def _renew_at(self, link: Link, loans: list[Loan]) -> None:
-        asked_ms = now_ms()
-        ttl_ms = max(loan.ttl_ms for loan in loans)
+    def _begin(self, link: Link, loans: list[Loan], until: float) -> _Asked | None:
+        """None when it cannot be asked now: later, unless it has gone."""
+        connection, ttl_ms = link.connection, max(loan.ttl_ms for loan in loans)
         request = DataRequest(renew=RenewLeases(leases=[loan.lease for loan in loans], ttl_ms=ttl_ms))
+        asked_ms = now_ms()
         try:
-            reply = link.connection.ask(request, self._limits.answer_s).renewed
+            if not connection.late and connection.begin(request, until, busy_until=0.0):
+                return _Asked(link, loans, request, asked_ms, ttl_ms)
         except TransferError as error:
-            log.warning("leases of worker %s's pages cannot be renewed: %s", link.connection.worker, error)
-            self._links.drop_if_broken(link)
+            self._cannot(link, error)
+        else:
+            self._put_off(loans)
+        return None
+
+    def _finish(self, asked: _Asked, until: float) -> None:
+        try:
+            reply = asked.link.connection.finish(asked.request, until)
+        except TransferError as error:
+            self._cannot(asked.link, error)
+            return
+        if reply is None:
+            self._put_off(asked.loans)
             return
         stop_at("data.borrower.renewed")
         with self._lock:
-            going_on = self._book.renewed(loans, reply.gone, asked_ms, min(reply.ttl_ms, ttl_ms))
+            renewed, ttl_ms = reply.renewed, min(reply.renewed.ttl_ms, asked.ttl_ms)
+            going_on = self._book.renewed(asked.loans, renewed.gone, asked.asked_ms, ttl_ms)
         _read_on(going_on)
+
+    def _put_off(self, loans: list[Loan]) -> None:
+        """Who holds up the connection is waited for elsewhere; who hangs is, for a while, and then let go of."""
+        with self._lock:
+            self._book.put_off(loans, now_ms() + int(_LATE_S * 1000))
+        self._wakes_at = None
+
+    def _cannot(self, link: Link, error: TransferError) -> None:
+        log.warning("leases of worker %s's pages cannot be renewed: %s", link.connection.worker, error)
+        self._links.drop_if_broken(link)
 
 
 def _read_on(loans: Iterable[Loan]) -> None:

@@ -32,11 +32,12 @@ def identity(worker: str, *, incarnation: str = "first", host: str = HOST) -> Id
     return Identity(CLUSTER, worker, incarnation, host)
 
 
-def info_of(worker: str, addresses: list[str], source: PageSource, *, incarnation: str = "first") -> WorkerInfo:
+def info_of(worker: str, addresses: list[str], *sources: PageSource, incarnation: str = "first") -> WorkerInfo:
     """As a worker registers."""
     info = WorkerInfo(name=worker, incarnation=incarnation, host=HOST, data_addresses=addresses)
-    role = info.roles.add(name="llm", weights_fingerprint=source.model)
-    role.page_layout.description = source.layout
+    for number, source in enumerate(sources):
+        role = info.roles.add(name=f"llm{number or ''}", weights_fingerprint=source.model)
+        role.page_layout.description = source.layout
     return info
 
 
@@ -49,11 +50,11 @@ class Plane:
     peers: list[DataPeers] = field(default_factory=list)
     ends: list[Framed] = field(default_factory=list)
 
-    def lend(self, worker: str, source: PageSource, *, limits: TransferLimits | None = None) -> DataService:
-        """A worker with pages."""
-        service = DataService(identity(worker), [source], ["tcp:127.0.0.1:0"], limits=limits)
+    def lend(self, worker: str, *sources: PageSource, limits: TransferLimits | None = None) -> DataService:
+        """A worker with pages: a role for each source."""
+        service = DataService(identity(worker), sources, ["tcp:127.0.0.1:0"], limits=limits)
         self.services[worker] = service
-        self.directory.put(info_of(worker, service.addresses, source))
+        self.directory.put(info_of(worker, service.addresses, *sources))
         return service
 
     def borrow(self, worker: str = "borrower", *, limits: TransferLimits | None = None) -> DataPeers:

@@ -163,6 +163,33 @@ def test_who_has_most_of_a_sequence_lends_it_and_who_hangs_is_passed_over(plane:
     wait_until(lambda: all(source.leased == 0 for source in sources.values()), "the losers' leases end")
 
 
+def test_of_two_roles_of_a_worker_with_one_model_that_lends_which_has_most(plane: Plane) -> None:
+    roles = [TinySource(64), TinySource(64), TinySource(64)]
+    for source, pages in zip(roles, (3, 9, 5), strict=True):
+        source.compute(1, pages)
+    service = plane.lend("owner", *roles)
+    borrowed = plane.borrow().acquire("owner", MODEL, LAYOUT, keys_of(1, 12)) or pytest.fail("nobody lends")
+    assert roles[1].holds(1, borrowed.pages)
+    assert [source.leased for source in roles] == [0, 9, 0]
+    assert service.account().leases.leases_now == 1
+    borrowed.release()
+    wait_until(lambda: roles[1].leased == 0, "the lease's end")
+
+
+def test_a_role_borrows_from_another_one_of_its_own_worker(plane: Plane) -> None:
+    prefill, decode = TinySource(64), TinySource(64)
+    prefill.compute(1, 8)
+    plane.lend("both", prefill, decode)
+    plane.lend("alone", TinySource(64))
+    peers = plane.borrow("both")
+    with peers.best(MODEL, LAYOUT, keys_of(1, 8), within=PATIENCE_S) or pytest.fail("nobody lends") as borrowed:
+        assert (borrowed.worker, len(borrowed.pages)) == ("both", 8)
+        with decode.take(8) as run:
+            borrowed.pull(decode, np.array(run))
+            assert decode.holds(1, np.array(run))
+    assert plane.borrow("alone").workers(MODEL, LAYOUT) == ["both"], "which has nobody to ask but others"
+
+
 class RenewsLate(TinySource):
     """One whose renewals hang until it may go on."""
 

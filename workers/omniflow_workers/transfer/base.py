@@ -167,7 +167,7 @@ class Peers(Protocol):
         """This process maps that pool: pages there are read in place."""
 
     def workers(self, model: str, layout: str) -> list[str]:
-        """Who is registered with such pages, but for this worker."""
+        """Who is registered with such pages: this worker only if more than one of its roles has some."""
 
     def acquire(
         self, worker: str, model: str, layout: str, keys: PageKeys, *, ttl: float = DEFAULT_TTL_S

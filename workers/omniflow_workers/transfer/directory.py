@@ -81,8 +81,8 @@ class EtcdDirectory:
                 self._workers = workers  # whoever looks has a whole one
 
 
-def serves(info: WorkerInfo, model: str, layout: str) -> bool:
-    """Whether the worker has pages of that model and layout, and a data service."""
-    return bool(info.data_addresses) and any(
-        role.weights_fingerprint == model and role.page_layout.description == layout for role in info.roles
-    )
+def serving(info: WorkerInfo, model: str, layout: str) -> int:
+    """How many roles of the worker have pages of that model and layout; 0 without a data service."""
+    if not info.data_addresses:
+        return 0
+    return sum(role.weights_fingerprint == model and role.page_layout.description == layout for role in info.roles)

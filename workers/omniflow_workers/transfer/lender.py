@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from omniflow.v1.data_pb2 import AcquirePages, BeginPull, DataError, LeaseAccount, LeasesRenewed, PagesAcquired
 from omniflow_core import InvalidArgument, PageKeys, UnknownLease
 from omniflow_workers.stop_at import stop_at
-from omniflow_workers.transfer.base import PageIds, PageSource
+from omniflow_workers.transfer.base import Acquired, PageIds, PageSource
 from omniflow_workers.transfer.clock import now_ms
 from omniflow_workers.transfer.errors import Refused
 from omniflow_workers.transfer.lending import Borrower, Lending, LendingLimits, Over, Pull
@@ -22,7 +22,9 @@ class Lender:
 
     def __init__(self, sources: Sequence[PageSource], max_lease_s: float, limits: LendingLimits | None = None) -> None:
         self._sources = list(sources)
-        self._by_kind = {(source.model, source.layout): index for index, source in enumerate(self._sources)}
+        self._by_kind: dict[tuple[str, str], list[int]] = {}
+        for index, source in enumerate(self._sources):
+            self._by_kind.setdefault((source.model, source.layout), []).append(index)
         self._max_ms = int(max_lease_s * 1000)
         self._book = Lending(limits)
         self._changed = threading.Condition(threading.Lock())
@@ -56,20 +58,20 @@ class Lender:
 
     def acquire(self, holder: int, asked: AcquirePages) -> PagesAcquired:
         """Lends the longest known prefix. Raises `Refused`."""
-        index = self._by_kind.get((asked.model, asked.layout))
-        if index is None:
+        of_kind = self._by_kind.get((asked.model, asked.layout))
+        if of_kind is None:
             raise self.refuse(DataError.UNKNOWN_SOURCE, f"no pages of model {asked.model[:12]} in {asked.layout} here")
         try:
             keys = PageKeys(asked.keys)
         except InvalidArgument as error:
             raise self.refuse(DataError.BAD_MESSAGE, str(error)) from error
-        source = self._sources[index]
         ttl_ms = min(asked.ttl_ms, self._max_ms)
         until = now_ms() + ttl_ms
-        found = source.acquire(keys, holder, until)
-        if found is None:
+        longest = self._longest(of_kind, keys, holder, until)
+        if longest is None:
             return PagesAcquired()
-        over = Over(index, found.lease)
+        over, found = longest
+        source = self._sources[over.source]
         try:
             with self._changed:
                 lease = self._book.grant(holder, over, found.pages, until)
@@ -194,6 +196,29 @@ class Lender:
         """Raises AssertionError for a broken invariant."""
         with self._changed:
             self._book.check()
+
+    def _longest(
+        self, sources: Iterable[int], keys: PageKeys, holder: int, until_ms: int
+    ) -> tuple[Over, Acquired] | None:
+        """Of what these sources lend; what the others do is given back."""
+        longest: tuple[Over, Acquired] | None = None
+        try:
+            for index in sources:
+                found = self._sources[index].acquire(keys, holder, until_ms)
+                if found is None:
+                    continue
+                shorter: Over | None = Over(index, found.lease)
+                if longest is None or len(found.pages) > len(longest[1].pages):
+                    shorter, longest = longest and longest[0], (Over(index, found.lease), found)
+                if shorter is not None:
+                    self._end([shorter])
+                if len(longest[1].pages) == len(keys):
+                    break
+        except BaseException:
+            if longest is not None:
+                self._end([longest[0]])
+            raise
+        return longest
 
     def _end(self, over: Iterable[Over]) -> None:
         for each in over:

@@ -18,7 +18,7 @@ from omniflow_workers.transfer.borrowing import Borrowing, Loan
 from omniflow_workers.transfer.clock import now_ms
 from omniflow_workers.transfer.connection import Connection
 from omniflow_workers.transfer.counts import PullCounts
-from omniflow_workers.transfer.directory import Directory, serves
+from omniflow_workers.transfer.directory import Directory, serving
 from omniflow_workers.transfer.errors import PeerLost, PeerMisbehaved, Refused, TransferError
 from omniflow_workers.transfer.identity import Identity
 from omniflow_workers.transfer.keeper import Keeper
@@ -61,7 +61,8 @@ class DataPeers:
 
     def workers(self, model: str, layout: str) -> list[str]:
         found = self._directory.workers().items()
-        return [name for name, info in found if name != self._me.worker and serves(info, model, layout)]
+        # Of this worker there must be one beside the role that asks.
+        return [name for name, info in found if serving(info, model, layout) > (name == self._me.worker)]
 
     def acquire(
         self, worker: str, model: str, layout: str, keys: PageKeys, *, ttl: float = DEFAULT_TTL_S

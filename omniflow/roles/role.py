@@ -69,7 +69,7 @@ class Role:
         """Runs once in the worker before the first activation: heavy imports and weights belong here."""
 
     def unload(self) -> None:
-        """Runs once when the worker leaves."""
+        """Runs once when the worker leaves, unless a method of the role has still not returned."""
 
 
 class EngineRole(Role):

@@ -25,8 +25,12 @@ class DataPlane:
         self._service = service
         self._peers = peers
 
+    def stop_lending(self) -> None:
+        """Ends what is lent, before its pages are others'."""
+        self._service.close()
+
     def close(self) -> None:
-        """Gives back what is borrowed, and ends what is lent."""
+        """Gives back what is borrowed, and ends what is lent. Again: nothing."""
         self._peers.close()
         self._service.close()
 

@@ -4,7 +4,6 @@ import logging
 import os
 import signal
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
@@ -16,17 +15,19 @@ from omniflow.v1.cluster_pb2 import WorkerInfo
 from omniflow_core import Node
 from omniflow_workers.addresses import advertised
 from omniflow_workers.config import WorkerConfig, new_incarnation
-from omniflow_workers.data_plane import DataPlane, open_data_plane
+from omniflow_workers.data_plane import open_data_plane
 from omniflow_workers.host import LoadedRole, RoleStuck, load_roles, resolve_roles, serve
 from omniflow_workers.listening import listen
+from omniflow_workers.stopping import Serving, stop
 from omniflow_workers.version import VERSION
 
 log = logging.getLogger(__name__)
 
 # etcd may start together with us, on a machine that has much else to do.
 REGISTER_WITHIN_S = 60.0
-# How long methods have to notice that their job is over.
+# How long methods have to notice that their job is over; then, where one is stuck, the others that the queue is closed.
 LAST_WORDS_S = 5.0
+QUICK_WORDS_S = 0.5
 
 
 class Leaving:
@@ -76,10 +77,8 @@ def run(config: WorkerConfig, cache: Path) -> None:
     node = listen(config, info)
     info.addresses.extend(advertised(node.addresses, config.advertise))
     data_plane = open_data_plane(config, info, node, loaded)
-    threads = [
-        thread
-        for role in loaded
-        for thread in serve(role, node.ready(role.name), leaving.because_of, config.stuck_after_s)
+    serving = [
+        Serving(role, serve(role, node.ready(role.name), leaving.because_of, config.stuck_after_s)) for role in loaded
     ]
     registration = Registration(
         config.etcd, config.cluster, info, on_taken=lambda error: leaving.because("the name is taken", error)
@@ -94,7 +93,7 @@ def run(config: WorkerConfig, cache: Path) -> None:
         _drain(node, config, leaving)
     finally:
         registration.close()
-        _stop(node, threads, loaded, data_plane, 0.0 if leaving.quick else LAST_WORDS_S)
+        stop(node, serving, data_plane, QUICK_WORDS_S if leaving.quick else LAST_WORDS_S)
     if leaving.failure is not None:
         raise leaving.failure
 
@@ -134,20 +133,3 @@ def _drain(node: Node, config: WorkerConfig, leaving: Leaving) -> None:
     node.drain()
     if not node.wait_drained(config.drain_timeout_s):
         log.warning("worker %s leaves unfinished work behind after %g s", config.name, config.drain_timeout_s)
-
-
-def _stop(
-    node: Node,
-    threads: Sequence[threading.Thread],
-    loaded: Sequence[LoadedRole],
-    data_plane: DataPlane | None,
-    patience_s: float,
-) -> None:
-    node.close()
-    until = time.monotonic() + patience_s
-    for thread in threads:
-        thread.join(timeout=max(0.0, until - time.monotonic()))
-    for role in loaded:
-        role.role.unload()
-    if data_plane is not None:
-        data_plane.close()

@@ -7,6 +7,7 @@ import selectors
 import socket
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 
 from omniflow_core import ArenaChannel, ArenaError, ArenaListener, ChannelHungUp, ChannelTimeout, ExtentError
 from omniflow_workers.arenas import Arena
@@ -56,9 +57,10 @@ class Keeper:
             return self._book.counters()
 
     def close(self) -> None:
-        """One of the members, if there are any, keeps the next book."""
+        """One of the members, if there are any, keeps the next book. Again, or when it has given up: nothing."""
         self._closing.set()
-        self._wake.send(b"x")
+        with suppress(OSError):  # its thread has ended already, or does so now
+            self._wake.send(b"x")
         self._thread.join(_JOIN_S)
 
     def _run(self) -> None:

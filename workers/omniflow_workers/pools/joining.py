@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import time
 
-from omniflow_core import AddressInUse, ArenaChannel, ArenaError, ArenaLayout, ArenaListener, ChannelHungUp
+from omniflow_core import (
+    AddressInUse,
+    ArenaChannel,
+    ArenaError,
+    ArenaLayout,
+    ArenaListener,
+    ChannelHungUp,
+    ChannelTimeout,
+)
 from omniflow_workers.arenas import Arena, create_arena, open_arena
 from omniflow_workers.pools.addresses import PoolAddress
+from omniflow_workers.pools.clock import now_ms
 from omniflow_workers.pools.errors import PoolUnavailableError
 from omniflow_workers.pools.keeper import Keeper, arena_words
 from omniflow_workers.pools.locks import PoolLocks
@@ -89,7 +98,7 @@ def _enter(
     try:
         channel.send(say(Kind.HELLO).encode(), patience=_left(until))
         (offered,) = channel.take(patience=_left(until))
-        welcome = _next(channel, Kind.WELCOME, until)
+        welcome = _until(Kind.WELCOME, channel, until)[-1]
         owner, pages, reserved, size = welcome.numbers
         wanted = ArenaLayout(
             layout.content,
@@ -99,10 +108,14 @@ def _enter(
             device=layout.device,
         )
         arena = open_arena(offered, wanted)
-    except (ChannelHungUp, TimeoutError):
+    except (ChannelHungUp, ChannelTimeout, TimeoutError):
         return None
+    allocator = arena.book.allocator(reserved)
+    shape = PoolShape(pages, reserved, size)
+    most = shape.extents if limit is None else min(shape.extents, max(1, limit // size))
     locks = PoolLocks(arena.book.fileno())
     shown = address.show(owner)
+    member = Member(owner, arena_words(arena), shape, allocator, locks, most)
     try:
         if not locks.be(owner):
             raise PoolUnavailableError(
@@ -110,8 +123,11 @@ def _enter(
             )
         # Whoever keeps the next book waits for this process from here on; until then, it begins again.
         channel.send(say(Kind.WANT, 0).encode(), patience=_left(until))
-        _next(channel, Kind.ANSWERED, until)
-    except (ChannelHungUp, TimeoutError):
+        for message in _until(Kind.ANSWERED, channel, until):
+            # A death, say: its pages are handed out again when this process, too, has said that it reads none.
+            for answer in member.heard(message, now_ms()):
+                channel.send(answer.encode(), patience=_left(until))
+    except (ChannelHungUp, ChannelTimeout, TimeoutError):
         locks.close()
         shown.close()
         return None
@@ -119,19 +135,15 @@ def _enter(
         locks.close()
         shown.close()
         raise
-    allocator = arena.book.allocator(reserved)
-    shape = PoolShape(pages, reserved, size)
-    most = shape.extents if limit is None else min(shape.extents, max(1, limit // size))
-    member = Member(owner, arena_words(arena), shape, allocator, locks, most)
     return PoolShare(address, arena, member, allocator, locks, shown, channel, keeper)
 
 
-def _next(channel: ArenaChannel, kind: Kind, until: float) -> Message:
-    """What is awaited; deaths of others that are told meanwhile are no news to who has nothing."""
-    while True:
-        message = Message.decode(channel.receive(patience=_left(until))[0])
-        if message.kind is kind:
-            return message
+def _until(kind: Kind, channel: ArenaChannel, until: float) -> list[Message]:
+    """What comes up to that kind of message, which is the last one."""
+    heard: list[Message] = []
+    while not heard or heard[-1].kind is not kind:
+        heard.append(Message.decode(channel.receive(patience=_left(until))[0]))
+    return heard
 
 
 def _left(until: float) -> float:

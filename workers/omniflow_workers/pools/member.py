@@ -46,7 +46,12 @@ class Member:
         self.claiming = False
         """Whether a claim has not been taken in: no read may begin that is not in it."""
         self.alone = False
-        """Whether its pool has another keeper's address: it goes on with the extents that it has."""
+        """Whether its book cannot be trusted, or is another pool's: it goes on with the extents that it has. It claims
+        them from every keeper, as any book needs to know of them, and asks for no more."""
+        self.refused = False
+        """Whether a keeper said so: it never takes a keeper's place, then."""
+        self.in_vain = False
+        """Whether somebody waited for the keeper of a new book in vain, which has still not taken its claim in."""
         self._arena = arena
         self._allocator = allocator
         self._locks = locks
@@ -110,9 +115,9 @@ class Member:
             case Kind.WANTED:
                 self.part = numbers[0]
             case Kind.REFUSED:
-                self.alone, self.claiming = True, False
+                self.alone, self.refused, self.claiming, self.in_vain = True, True, False, False
             case Kind.RESTORED:
-                self.claiming = False
+                self.claiming = self.in_vain = False
                 self.reads.restored(numbers[0], numbers[1:])
             case _:
                 raise ValueError(f"{message.kind.name} from a keeper")

@@ -7,9 +7,18 @@ import selectors
 import socket
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Final
 
-from omniflow_core import AddressInUse, ArenaChannel, ArenaError, ArenaListener, ChannelTimeout, PageAllocator
+from omniflow_core import (
+    AddressInUse,
+    ArenaChannel,
+    ArenaError,
+    ArenaListener,
+    ChannelTimeout,
+    CoreError,
+    PageAllocator,
+)
 from omniflow_workers.arenas import Arena
 from omniflow_workers.pools.addresses import PoolAddress
 from omniflow_workers.pools.clock import now_ms
@@ -25,9 +34,12 @@ log = logging.getLogger(__name__)
 _ANSWER_S = 2.0
 """How long `grow` waits for the keeper, and `reading` for a new one."""
 _KEEPER_S = 0.5
-"""How long `grow` waits for a new keeper: what it gets otherwise is taken from the cache, or from late answers."""
+"""How long `grow` waits for a new keeper, once for each that is lost: what it gets otherwise is taken from the cache,
+or from late answers."""
 _SEND_S = 5.0
 _RETRY_S = 0.02
+_ALONE_S = 1.0
+"""How often a member that asks for nothing looks for a keeper who must know what it has."""
 _JOIN_S = 10.0
 
 
@@ -79,12 +91,15 @@ class PoolShare:
 
     def grow(self, pages: int) -> bool:
         """Asks for extents until `pages` are free, and for some more, so that this is rare. False: the pool, or what
-        this process may have of it, has no more."""
+        this process may have of it, has no more; or it has no keeper, which is waited for once."""
         if self.allocator.free_pages >= pages:
             return True
+        if self._member.in_vain:  # without the lock, which who tells a keeper that hangs may have for long
+            return False
         with self._changed:
-            self._changed.wait_for(self._has_keeper, _KEEPER_S)
-            if self._channel is not None and self._member.may_ask:
+            if not self._changed.wait_for(self._has_keeper, _KEEPER_S):
+                self._member.in_vain = True
+            elif self._channel is not None and self._member.may_ask:
                 self._send(self._member.want(pages))
                 self._changed.wait_for(lambda: not self._member.asking, _ANSWER_S)
         return self.allocator.free_pages >= pages
@@ -139,7 +154,7 @@ class PoolShare:
             if self._closing:
                 return
             self._closing = True
-            self._wake.send(b"x")
+            self._wake_up()
         self._thread.join(_JOIN_S)
         self._locks.close()
         self._shown.close()
@@ -173,6 +188,7 @@ class PoolShare:
             try:
                 self._channel.send(message.encode(), patience=_SEND_S)
             except ArenaError as error:
+                self._member.in_vain |= isinstance(error, ChannelTimeout)
                 self._lose(error)
 
     def _lose(self, error: Exception) -> None:
@@ -180,7 +196,11 @@ class PoolShare:
         self._channel = None
         self._member.asking = False
         self._changed.notify_all()
-        self._wake.send(b"x")  # the thread may wait for a channel that is no more
+        self._wake_up()  # the thread may wait for a channel that is no more
+
+    def _wake_up(self) -> None:
+        with suppress(OSError):  # the thread has just ended
+            self._wake.send(b"x")
 
     def _run(self) -> None:
         while not self._closing:
@@ -226,26 +246,28 @@ class PoolShare:
             pass
 
     def _heard(self, message: Message) -> None:
+        member = self._member
         try:
-            self._send(self._member.heard(message, now_ms()))
-        except (ValueError, RuntimeError) as error:
-            log.error("a pool of KV pages cannot be trusted, and is used no further than it is: %s", error)
-            self._member.alone = True
-        if self._member.alone:
+            self._send(member.heard(message, now_ms()))
+        except (ValueError, RuntimeError, LookupError, CoreError) as error:
+            if not member.alone:  # else a new book could go wrong in the same way, and the next one
+                log.error("a pool of KV pages cannot be trusted, and is used no further than it is: %s", error)
+                member.alone, member.asking = True, False
+                self._channel = None
+        if message.kind is Kind.REFUSED:
             self._channel = None
 
     def _find_keeper(self) -> None:
         """The keeper is gone: takes its place, or tells who was quicker what this process has."""
         if self._member.alone:
-            self._woken.recv(64)
-            return
+            self._pause(_ALONE_S)
         with self._changed:
-            if self._keeper is None or not self._keeper.alive:
+            if not (self._member.refused or self._closing) and (self._keeper is None or not self._keeper.alive):
                 self._keeper = self._take_place()
         try:
             channel = ArenaChannel.connect(self._address.keeper)
         except ArenaError:  # between two keepers
-            self._pause()
+            self._pause(_RETRY_S)
             return
         stop_at("pool.member.claiming")
         with self._changed:
@@ -262,8 +284,8 @@ class PoolShare:
             return None
         return Keeper(listener, self.arena, self._member.shape, lost=True)
 
-    def _pause(self) -> None:
+    def _pause(self, seconds: float) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(self._woken, selectors.EVENT_READ)
-            if selector.select(_RETRY_S):
+            if selector.select(seconds):
                 self._woken.recv(64)

@@ -15,7 +15,7 @@ use crate::core::Core;
 use crate::error::NodeError;
 use crate::io::Shared;
 use crate::ready::ReadyQueue;
-use crate::sharing::Draft;
+use crate::sharing::{Draft, Reads};
 
 /// The longest payload of a frame.
 const MAX_FRAME_BYTES: usize = 128 << 20;
@@ -43,10 +43,15 @@ impl Ready {
         }
         self.shared
             .act(|core, now, out| core.started(&taken, now, out));
-        let handle = |activation| ActivationHandle {
-            shared: Arc::clone(&self.shared),
-            activation,
-            over: AtomicBool::new(false),
+        let handle = |activation: Arc<Activation>| {
+            let reads = Reads::new(&self.shared.sharing.holds);
+            reads.note(activation.values().map(|(_, value)| value));
+            ActivationHandle {
+                shared: Arc::clone(&self.shared),
+                activation,
+                reads,
+                over: AtomicBool::new(false),
+            }
         };
         Ok(taken.into_iter().map(handle).collect())
     }
@@ -66,6 +71,7 @@ impl Ready {
 pub struct ActivationHandle {
     shared: Arc<Shared>,
     activation: Arc<Activation>,
+    reads: Reads,
     over: AtomicBool,
 }
 
@@ -88,6 +94,7 @@ impl ActivationHandle {
         loop {
             let mut grants = Vec::new();
             let read = self.activation.read(parameter, max_n, until, &mut grants)?;
+            self.reads.note(read.iter().flatten());
             if grants.is_empty() {
                 return Ok(read);
             }
@@ -141,7 +148,7 @@ impl ActivationHandle {
         self.activation.check()?;
         self.check_holds()?;
         for frame in &frames {
-            self.check_length(port, frame)?;
+            self.check_length(port, frame.len())?;
         }
         self.shared.act_on(core, more, |core, now, out| {
             core.emit(&self.activation, port, frames, now, out)
@@ -162,23 +169,21 @@ impl ActivationHandle {
 
     /// Rule 19: before output leaves.
     fn check_holds(&self) -> Result<(), NodeError> {
-        let held = self.shared.sharing.check_holds();
-        held.map_err(|error| NodeError::Stale {
+        self.reads.check().map_err(|error| NodeError::Stale {
             node: self.activation.node().to_owned(),
             cause: error.to_string(),
         })
     }
 
-    fn check_length(&self, port: &str, frame: &Bytes) -> Result<(), NodeError> {
-        if frame.len() <= MAX_FRAME_BYTES {
+    fn check_length(&self, port: &str, bytes: usize) -> Result<(), NodeError> {
+        if bytes <= MAX_FRAME_BYTES {
             return Ok(());
         }
         Err(NodeError::BadOutput {
             node: self.activation.node().to_owned(),
             port: port.to_owned(),
             problem: format!(
-                "a frame of {} bytes is over the limit of {MAX_FRAME_BYTES}; send it in parts",
-                frame.len()
+                "a frame of {bytes} bytes is over the limit of {MAX_FRAME_BYTES}; send it in parts",
             ),
         })
     }
@@ -218,7 +223,7 @@ impl ActivationHandle {
         self.activation.check()?;
         self.check_holds()?;
         for (port, frame) in &last {
-            self.check_length(port, frame)?;
+            self.check_length(port, frame.len())?;
         }
         let features = features
             .into_iter()

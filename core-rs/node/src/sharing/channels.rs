@@ -153,7 +153,11 @@ pub(crate) async fn connect(shared: &Arc<Shared>, hello: &v1::Hello) -> Option<A
         .send(&greeting.encode_to_vec(), &[], Some(Duration::ZERO))
         .ok()?;
     let ear = hear(&channel)?;
-    let source = Arc::new(Source::new(channel, shared.sharing.lease));
+    let source = Arc::new(Source::new(
+        channel,
+        shared.sharing.lease,
+        Arc::clone(&shared.sharing.holds),
+    ));
     let mut sources = shared.sharing.sources.lock();
     sources.insert(lender.clone(), Arc::clone(&source));
     drop(sources);
@@ -189,13 +193,13 @@ async fn attend(
     source.end();
     let mut sources = shared.sharing.sources.lock();
     let mine = sources.get(&lender);
-    if mine.is_some_and(|known| Arc::ptr_eq(known, &source)) && source.held().0 == 0 {
+    if mine.is_some_and(|known| Arc::ptr_eq(known, &source)) {
         sources.remove(&lender);
     }
 }
 
 fn say(source: &Source, renew: bool) -> Result<(), ArenaError> {
-    for words in source.words_to_say(renew, Instant::now()) {
+    for words in source.words_to_say(renew) {
         let said = source
             .channel()
             .send(&words.encode_to_vec(), &[], Some(Duration::ZERO));

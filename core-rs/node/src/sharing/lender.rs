@@ -7,11 +7,15 @@ use bytes::Bytes;
 use omniflow_arena::{Channel, HostArena, Offer, offer};
 use omniflow_wire::v1;
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
+use prost::Message as _;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::Notify;
 
 /// What both sides call the arena.
 const ARENA: &str = "frames";
+
+/// More than a channel's queue takes: who says more while it is heard waits for the next time.
+const MANY_WORDS: usize = 1024;
 
 /// One connection of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -155,8 +159,35 @@ impl Lender {
     }
 
     /// Ends leases that were not renewed in time: of frames that were lost with their link, and of readers that stand still.
+    /// What readers have said counts first: this worker may have stood still, and not have heard it yet.
     pub(crate) fn expire(&self, now: Instant) {
+        for (reader, channel) in self.late_readers(now) {
+            self.hear_all(reader, &channel, now);
+        }
         self.end(|lease| lease.until < now);
+    }
+
+    fn late_readers(&self, now: Instant) -> Vec<(ReaderId, Arc<Channel>)> {
+        let book = self.book.lock();
+        let late = book.leases.values().filter(|lease| lease.until < now);
+        let late: FxHashSet<ReaderId> = late.map(|lease| lease.reader).collect();
+        let readers = late.into_iter();
+        readers
+            .filter_map(|id| Some((id, Arc::clone(&book.readers.get(&id)?.channel))))
+            .collect()
+    }
+
+    fn hear_all(&self, reader: ReaderId, channel: &Channel, now: Instant) {
+        for _ in 0..MANY_WORDS {
+            // Hang-ups are for the channel's own task to find.
+            let Ok(message) = channel.receive(Some(Duration::ZERO)) else {
+                return;
+            };
+            match v1::ArenaWords::decode(&message.payload[..]) {
+                Ok(words) => self.hear(reader, &words, now),
+                Err(_) => return self.hung_up(reader),
+            }
+        }
     }
 
     fn end(&self, ends: impl Fn(&Lease) -> bool) {
@@ -180,5 +211,38 @@ impl Lender {
         let book = self.book.lock();
         let bytes = book.leases.values().map(|lease| lease.payload.len() as u64);
         (book.leases.len() as u64, bytes.sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sharing::store::{BIG_BYTES, Store};
+
+    #[test]
+    fn rule_19_a_lender_that_stood_still_hears_what_was_said_before_it_ends_a_lease() {
+        let lease = Duration::from_secs(20);
+        let (lender, store) = (Lender::new(lease), Store::new(64 * BIG_BYTES as u64));
+        let (here, there) = Channel::pair().expect("sockets");
+        let reader = lender.admit(v1::ArenaGreeting::default(), Arc::new(here));
+        let payload = store.put(&[&vec![7; 2 * BIG_BYTES]]);
+        let (arena, _) = store.find(&payload).expect("in the arena");
+        let held = lender.lend(reader, arena, &payload).expect("there");
+        let released = lender.lend(reader, arena, &payload).expect("there");
+        lender.lend(reader, arena, &payload).expect("there");
+        let words = v1::ArenaWords {
+            held: vec![held],
+            released: vec![released],
+        };
+        there
+            .send(&words.encode_to_vec(), &[], None)
+            .expect("room for it");
+        let late = Instant::now() + 2 * lease;
+        lender.expire(late);
+        assert_eq!(lender.lent().0, 1, "the one that was renewed");
+        lender.expire(late + lease);
+        assert_eq!(lender.lent().0, 1, "for a whole lease from then on");
+        lender.expire(late + 2 * lease);
+        assert_eq!(lender.lent().0, 0);
     }
 }

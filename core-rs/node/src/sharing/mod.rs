@@ -6,14 +6,15 @@
 //!   go of it, hangs up, or is silent for too long (rule 19).
 //! - [`Source`] is a lender as its reader sees it. It checks every place that it is told, and makes `Bytes` of it; dropping
 //!   the last clone says that it is released.
+//! - [`Holds`] are all places that are read here. They are looked at before output of who read them leaves.
 //! - `channels` moves their words: a reader connects to the lender's arena channel, over which the arena's descriptor comes.
 //!   The kernel closes it when one of them dies, and with it go all holds.
 //!
 //! Elsewhere (on another host, without an arena, with a full one, to the scheduler) payloads go inline.
 
 mod channels;
-mod check;
 mod error;
+mod holds;
 mod lender;
 mod source;
 mod store;
@@ -31,6 +32,7 @@ use rustc_hash::FxHashMap;
 use crate::io::Identity;
 pub(crate) use channels::{connect, listen};
 pub(crate) use error::BorrowError;
+pub(crate) use holds::{Holds, Reads};
 pub(crate) use lender::{Lender, ReaderId};
 pub(crate) use source::Source;
 pub use store::Draft;
@@ -58,6 +60,7 @@ pub(crate) struct Sharing {
     listener: Mutex<Option<Listener>>,
     address: String,
     sources: Mutex<FxHashMap<(String, String), Arc<Source>>>,
+    pub(crate) holds: Arc<Holds>,
     lease: Duration,
     counts: Counts,
 }
@@ -76,6 +79,7 @@ impl Sharing {
                 _ => String::new(),
             },
             sources: Mutex::default(),
+            holds: Arc::default(),
             lease,
             counts: Counts::default(),
         }
@@ -145,28 +149,15 @@ impl Sharing {
         }
     }
 
-    /// That all that is borrowed is as it was: asked before output leaves.
-    ///
-    /// A reader renews what it holds in time, unless its process was stopped for longer than a lease.
-    pub(crate) fn check_holds(&self) -> Result<(), BorrowError> {
-        let sources = self.sources.lock();
-        sources.values().try_for_each(|source| source.check(false))
-    }
-
     /// Now and then: forgets leases that nobody renews.
     pub(crate) fn housekeeping(&self) {
         self.lender.expire(Instant::now());
-        let mut sources = self.sources.lock();
-        sources.retain(|_, source| !source.is_over() || source.held().0 > 0);
     }
 
     /// Counters and gauges, by name.
     pub(crate) fn stats(&self) -> Vec<(&'static str, u64)> {
         let (lent, lent_bytes) = self.lender.lent();
-        let sources = self.sources.lock();
-        let borrowed = sources.values().map(|source| source.held());
-        let (borrowed, borrowed_bytes) =
-            borrowed.fold((0, 0), |sum, held| (sum.0 + held.0, sum.1 + held.1));
+        let (borrowed, borrowed_bytes) = self.holds.held();
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         vec![
             ("arena_blobs", self.store.blobs()),

@@ -1,33 +1,29 @@
 //! A lender as one of its readers sees it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::time::Duration;
 
 use bytes::Bytes;
 use omniflow_arena::{Access, ArenaError, ArenaId, Channel, Content, HostArena, View, take_offers};
 use omniflow_pages::{Generation, PageId, Stamped};
 use omniflow_wire::v1;
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
+use rustc_hash::FxHashSet;
 use tokio::sync::Notify;
 
-use crate::sharing::check::Renewals;
 use crate::sharing::error::BorrowError;
+use crate::sharing::holds::Holds;
 
 /// A lender passes on one arena in its life; one that offers more than a few is not to fill up this process.
 const MAX_ARENAS: usize = 4;
 
-/// What is read of it here.
-struct Hold {
-    arena: HostArena,
-    stamped: Stamped,
-    bytes: u64,
-}
+/// A lease is renewed so many times before it would end.
+const RENEWALS: u32 = 4;
 
 #[derive(Default)]
-struct Holds {
-    by_lease: FxHashMap<u64, Hold>,
+struct Leases {
+    held: FxHashSet<u64>,
     /// To be said.
     released: Vec<u64>,
 }
@@ -36,30 +32,34 @@ struct Holds {
 pub(crate) struct Source {
     channel: Arc<Channel>,
     arenas: Mutex<Vec<HostArena>>,
-    holds: Mutex<Holds>,
+    leases: Mutex<Leases>,
+    holds: Arc<Holds>,
     /// Something was released.
     pub(crate) words: Notify,
     over: AtomicBool,
-    renewals: Renewals,
+    renew_every: Duration,
 }
 
 /// What the `Bytes` of a borrowed payload own.
 struct Borrowed {
     view: View,
     lease: u64,
+    /// Whether `Holds` knows it.
+    known: bool,
     source: Arc<Source>,
 }
 
 impl Source {
     /// Over a channel on which the greeting was said. Leases last for `lease`.
-    pub(crate) fn new(channel: Arc<Channel>, lease: Duration) -> Self {
+    pub(crate) fn new(channel: Arc<Channel>, lease: Duration, holds: Arc<Holds>) -> Self {
         Self {
             channel,
             arenas: Mutex::default(),
-            holds: Mutex::default(),
+            leases: Mutex::default(),
+            holds,
             words: Notify::new(),
             over: AtomicBool::new(false),
-            renewals: Renewals::new(lease, Instant::now()),
+            renew_every: lease / RENEWALS,
         }
     }
 
@@ -69,7 +69,7 @@ impl Source {
 
     /// How often to say what is held.
     pub(crate) fn renew_every(&self) -> Duration {
-        self.renewals.every()
+        self.renew_every
     }
 
     /// Whether its process has ended, or let go of the channel. What was borrowed stays mapped.
@@ -94,22 +94,25 @@ impl Source {
             generation: Generation(lent.generation),
         };
         arena.verify(stamped)?;
-        let hold = Hold {
-            arena,
-            stamped,
-            bytes: lent.bytes,
-        };
-        let mut holds = self.holds.lock();
-        if holds.by_lease.contains_key(&lent.lease) {
+        if !self.leases.lock().held.insert(lent.lease) {
             return Err(BorrowError::LeaseTwice(lent.lease));
         }
-        holds.by_lease.insert(lent.lease, hold);
-        drop(holds);
-        Ok(Bytes::from_owner(Borrowed {
+        let start = view.as_ptr() as usize;
+        let known = self.holds.add(start, lent.bytes, (arena.clone(), stamped));
+        let payload = Bytes::from_owner(Borrowed {
             view,
             lease: lent.lease,
+            known,
             source: Arc::clone(self),
-        }))
+        });
+        if known {
+            return Ok(payload);
+        }
+        // Somebody still reads what was taken back there: what lies there now would be mistaken for it.
+        let copy = Bytes::copy_from_slice(&payload);
+        fence(Ordering::Acquire);
+        arena.verify(stamped)?;
+        Ok(copy)
     }
 
     fn arena(&self, id: &[u8]) -> Result<HostArena, BorrowError> {
@@ -156,45 +159,25 @@ impl Source {
     }
 
     /// What there is to say to the lender now. `renew`: all that is held, else what was released.
-    pub(crate) fn words_to_say(&self, renew: bool, now: Instant) -> Vec<v1::ArenaWords> {
-        let mut holds = self.holds.lock();
+    pub(crate) fn words_to_say(&self, renew: bool) -> Vec<v1::ArenaWords> {
+        let mut leases = self.leases.lock();
         let held: Vec<u64> = match renew {
-            true => holds.by_lease.keys().copied().collect(),
+            true => leases.held.iter().copied().collect(),
             false => Vec::new(),
         };
-        let released = std::mem::take(&mut holds.released);
-        drop(holds);
-        if renew {
-            self.renewals.renewed(now);
-        }
+        let released = std::mem::take(&mut leases.released);
+        drop(leases);
         words(&held, &released)
     }
 
-    /// That what is held is as it was, if a renewal came too late, or is about to. `StalePage`.
-    pub(crate) fn check(&self, always: bool) -> Result<(), BorrowError> {
-        if !always && !self.renewals.are_late(Instant::now()) {
-            return Ok(());
-        }
-        let holds = self.holds.lock();
-        for hold in holds.by_lease.values() {
-            hold.arena.verify(hold.stamped)?;
-        }
-        self.renewals.found_good();
-        Ok(())
-    }
-
-    /// Payloads that are held here, and their bytes.
-    pub(crate) fn held(&self) -> (u64, u64) {
-        let holds = self.holds.lock();
-        let bytes = holds.by_lease.values().map(|hold| hold.bytes);
-        (holds.by_lease.len() as u64, bytes.sum())
-    }
-
     fn release(&self, lease: u64) {
-        let mut holds = self.holds.lock();
-        holds.by_lease.remove(&lease);
-        holds.released.push(lease);
-        drop(holds);
+        let mut leases = self.leases.lock();
+        leases.held.remove(&lease);
+        if self.is_over() {
+            return;
+        }
+        leases.released.push(lease);
+        drop(leases);
         self.words.notify_one();
     }
 }
@@ -202,13 +185,17 @@ impl Source {
 impl AsRef<[u8]> for Borrowed {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: the lender writes no block of a blob that is lent, and nobody else maps the arena for writing. It was
-        // found to be as told when it was borrowed; output that was made of it leaves only after `Source::check`.
+        // found to be as told when it was borrowed; output that was made of it leaves only after `Reads::check`.
         unsafe { self.view.as_slice() }
     }
 }
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
+        if self.known {
+            let (start, bytes) = (self.view.as_ptr() as usize, self.view.len() as u64);
+            self.source.holds.remove(start, bytes);
+        }
         self.source.release(self.lease);
     }
 }

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use omniflow_arena::{Address as Door, Channel};
+use omniflow_arena::{
+    Address as Door, Channel, Content, DeviceName, Fingerprint, HostArena, HostOptions, Layout,
+    Listener, Offer, offer,
+};
 use omniflow_link::{Address, Endpoint, LinkConfig, LinkReader, LinkSender, Message, Received};
 use omniflow_wire::{LinkMessage, v1};
 use prost::Message as _;
@@ -155,67 +158,110 @@ async fn rule_19_a_reader_that_says_that_it_has_let_go_of_something_frees_it_onc
     at_base_line(&one).await;
 }
 
-/// A worker that lends to `two`, as the test plays it; and what it says it lends.
-async fn lies(two: &Worker, lie: impl FnOnce(&mut v1::LentFrame)) -> v1::Error {
-    use omniflow_arena::{
-        Content, DeviceName, Fingerprint, HostArena, HostOptions, Layout, Listener, Offer, offer,
-    };
-    let name = format!("omniflow-test-{}-{}", std::process::id(), two.peer.id);
-    let listener = Listener::bind(&Door::Abstract(name.clone())).expect("free");
-    let addresses: Vec<Address> = two
-        .peer
-        .addresses
-        .iter()
-        .flat_map(|at| at.parse())
-        .collect();
-    let endpoint = Endpoint::new(LinkConfig::default());
-    let (link, mut reader) = endpoint.dial(&addresses, PATIENCE).await.expect("there");
-    let hello = v1::Hello {
-        protocol: omniflow_wire::PROTOCOL,
-        cluster: "test".into(),
-        from: "w9".into(),
-        to: two.peer.name.clone(),
-        host: "here".into(),
-        arena: name,
-        ..Default::default()
-    };
-    link.send(packed(hello)).expect("open");
-    let LinkMessage::Welcome(welcome) = next(&mut reader, &mut Vec::new()).await else {
-        panic!("no Welcome")
-    };
-    assert!(welcome.borrows);
-    let channel = listener.accept(Some(PATIENCE)).expect("it has connected");
-    let (fingerprint, device) = (Fingerprint::default(), DeviceName::host());
-    let layout = Layout::new(Content::Blobs, 4096, 64, fingerprint, device).expect("sound");
-    let arena = HostArena::create(&layout, &HostOptions::default()).expect("memory");
-    let offered = Offer {
-        name: "frames",
-        arena: &arena,
-        elsewhere: None,
-    };
-    offer(&channel, &[offered], Some(PATIENCE)).expect("open");
-    let mut lent = v1::LentFrame {
-        header: Some(v1::FrameHeader {
-            job: 77,
+/// A lender, as the test plays it.
+struct Lender {
+    link: LinkSender,
+    reader: LinkReader,
+    channel: Channel,
+    arena: HostArena,
+}
+
+impl Lender {
+    /// Whom `two` connects to, to read what it lends.
+    async fn to(two: &Worker) -> Self {
+        let name = format!("omniflow-test-{}-{}", std::process::id(), two.peer.id);
+        let listener = Listener::bind(&Door::Abstract(name.clone())).expect("free");
+        let (link, reader, channel) = loop {
+            let (link, reader) = Self::greeted(two, &name).await;
+            // Not before it has noticed that an earlier channel is closed.
+            match listener.accept(Some(Duration::from_millis(100))) {
+                Ok(channel) => break (link, reader, channel),
+                Err(_) => link.abort(),
+            }
+        };
+        let (fingerprint, device) = (Fingerprint::default(), DeviceName::host());
+        let layout = Layout::new(Content::Blobs, 4096, 64, fingerprint, device).expect("sound");
+        let arena = HostArena::create(&layout, &HostOptions::default()).expect("memory");
+        let offered = Offer {
+            name: "frames",
+            arena: &arena,
+            elsewhere: None,
+        };
+        offer(&channel, &[offered], Some(PATIENCE)).expect("open");
+        Self {
+            link,
+            reader,
+            channel,
+            arena,
+        }
+    }
+
+    async fn greeted(two: &Worker, arena: &str) -> (LinkSender, LinkReader) {
+        let addresses = two.peer.addresses.iter();
+        let addresses: Vec<Address> = addresses.flat_map(|at| at.parse()).collect();
+        let endpoint = Endpoint::new(LinkConfig::default());
+        let (link, mut reader) = endpoint.dial(&addresses, PATIENCE).await.expect("there");
+        let hello = v1::Hello {
+            protocol: omniflow_wire::PROTOCOL,
+            cluster: "test".into(),
+            from: "w9".into(),
+            to: two.peer.name.clone(),
+            host: "here".into(),
+            arena: arena.into(),
             ..Default::default()
-        }),
-        arena: Bytes::copy_from_slice(&arena.id().0),
-        offset: 4096,
-        bytes: 8192,
-        generation: 0,
-        lease: 1,
-    };
-    // Told rightly it is taken, and kept for a bind that may come.
-    link.send(packed(lent.clone())).expect("open");
+        };
+        link.send(packed(hello)).expect("open");
+        let LinkMessage::Welcome(welcome) = next(&mut reader, &mut Vec::new()).await else {
+            panic!("no Welcome")
+        };
+        assert!(welcome.borrows);
+        (link, reader)
+    }
+
+    /// Told rightly: it is taken, and kept for a bind that may come.
+    fn lend(&self, job: u64) -> v1::LentFrame {
+        let lent = v1::LentFrame {
+            header: Some(v1::FrameHeader {
+                job,
+                ..Default::default()
+            }),
+            arena: Bytes::copy_from_slice(&self.arena.id().0),
+            offset: 4096,
+            bytes: 8192,
+            generation: 0,
+            lease: 1,
+        };
+        self.link.send(packed(lent.clone())).expect("open");
+        lent
+    }
+}
+
+/// What `two` says to one that lends as it should, and then lies.
+async fn lies(two: &Worker, lie: impl FnOnce(&mut v1::LentFrame)) -> v1::Error {
+    let mut lender = Lender::to(two).await;
+    let mut lent = lender.lend(77);
     settled(two, "borrowed", 1).await;
     lent.lease = 2;
     lie(&mut lent);
-    link.send(packed(lent)).expect("open");
-    let LinkMessage::Welcome(refusal) = next(&mut reader, &mut Vec::new()).await else {
+    lender.link.send(packed(lent)).expect("open");
+    let LinkMessage::Welcome(refusal) = next(&mut lender.reader, &mut Vec::new()).await else {
         panic!("no answer")
     };
     assert_eq!(two.stat("borrowed"), 1);
     refusal.error.expect("it says why")
+}
+
+#[tokio::test]
+async fn rule_19_what_is_held_of_a_lender_counts_after_its_channel_broke_and_another_came() {
+    let two = worker(30, MEMORY);
+    let first = Lender::to(&two).await;
+    first.lend(77);
+    settled(&two, "borrowed", 1).await;
+    drop(first.channel);
+    let second = Lender::to(&two).await;
+    assert_eq!(two.stat("borrowed"), 1);
+    second.lend(78);
+    settled(&two, "borrowed", 2).await;
 }
 
 #[tokio::test]

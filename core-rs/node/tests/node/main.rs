@@ -7,6 +7,7 @@ mod credits;
 mod faults;
 mod keeping;
 mod lending;
+mod lending_checks;
 mod lending_faults;
 mod resuming;
 mod support;

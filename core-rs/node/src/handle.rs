@@ -15,7 +15,7 @@ use crate::core::Core;
 use crate::error::NodeError;
 use crate::io::Shared;
 use crate::ready::ReadyQueue;
-use crate::sharing::{Draft, Reads};
+use crate::sharing::{BIG_BYTES, Draft, Reads};
 
 /// The longest payload of a frame.
 const MAX_FRAME_BYTES: usize = 128 << 20;
@@ -153,6 +153,33 @@ impl ActivationHandle {
         self.shared.act_on(core, more, |core, now, out| {
             core.emit(&self.activation, port, frames, now, out)
         })
+    }
+
+    /// The same for payloads that have not been written yet, each of these parts in order. If one is big, each is written
+    /// (`payload`) only when there is room for it, so that one that is refused costs nothing, however often.
+    pub fn emit_parts(
+        &self,
+        more: bool,
+        port: &str,
+        frames: &[Vec<&[u8]>],
+    ) -> Result<usize, NodeError> {
+        let length = |parts: &Vec<&[u8]>| parts.iter().map(|part| part.len()).sum::<usize>();
+        if frames.iter().all(|parts| length(parts) <= BIG_BYTES) {
+            let frames = frames.iter().map(|parts| self.payload(parts));
+            return self.emit_before(more, port, frames.collect());
+        }
+        for parts in frames {
+            self.check_length(port, length(parts))?;
+        }
+        for (taken, parts) in frames.iter().enumerate() {
+            self.activation.check()?;
+            let has_room = self.shared.core.lock().may_emit(&self.activation, port)?;
+            let more = more || taken + 1 < frames.len();
+            if !has_room || self.emit_before(more, port, vec![self.payload(parts)])? == 0 {
+                return Ok(taken);
+            }
+        }
+        Ok(frames.len())
     }
 
     /// One payload of these parts, in order. If it is big it is written to memory that other workers of the host read in

@@ -270,17 +270,15 @@ impl Activation {
     #[pyo3(signature = (port, frames, more = false))]
     fn emit(&self, py: Python<'_>, port: &str, frames: Vec<Given>, more: bool) -> PyResult<usize> {
         let frames: Vec<Vec<&[u8]>> = frames.iter().map(Given::parts).collect::<PyResult<_>>()?;
-        let copied = |frames: &[Vec<&[u8]>]| {
-            let frames = frames.iter().map(|parts| self.0.payload(parts));
-            frames.collect::<Vec<Bytes>>()
-        };
         let bytes: usize = frames.iter().flatten().map(|part| part.len()).sum();
-        let taken = match bytes <= AT_ONCE_BYTES {
-            true => match self.0.try_emit_before(more, port, copied(&frames)) {
+        let taken = if bytes > AT_ONCE_BYTES {
+            py.detach(|| self.0.emit_parts(more, port, &frames))
+        } else {
+            let frames = frames.iter().map(|parts| self.0.payload(parts));
+            match self.0.try_emit_before(more, port, frames.collect()) {
                 Ok(taken) => taken,
                 Err(frames) => py.detach(|| self.0.emit_before(more, port, frames)),
-            },
-            false => py.detach(|| self.0.emit_before(more, port, copied(&frames))),
+            }
         };
         taken.map_err(errors::node)
     }

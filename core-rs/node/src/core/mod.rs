@@ -266,6 +266,17 @@ impl Core {
         })
     }
 
+    /// Whether `emit` would take a frame now. False: the activation is told when it would.
+    pub(crate) fn may_emit(
+        &self,
+        activation: &Arc<Activation>,
+        port: &str,
+    ) -> Result<bool, NodeError> {
+        let job = self.jobs.get(&activation.job());
+        let job = job.ok_or_else(|| activation.cancelled_error("the job has ended"))?;
+        job.may_emit(activation, port)
+    }
+
     pub(crate) fn end(
         &mut self,
         activation: &Arc<Activation>,

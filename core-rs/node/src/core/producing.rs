@@ -37,14 +37,31 @@ impl Job {
         let index = self.port(activation, port)?;
         let mut taken = 0;
         for frame in frames {
-            if !self.has_room(activation, index) {
-                activation.held_up.store(true, Ordering::Relaxed);
+            if !self.has_room_or_notes(activation, index) {
                 break;
             }
             self.give(activation, (node, &key), index, frame, cx)?;
             taken += 1;
         }
         Ok(taken)
+    }
+
+    pub(crate) fn may_emit(
+        &self,
+        activation: &Arc<Activation>,
+        port: &str,
+    ) -> Result<bool, NodeError> {
+        self.current(activation)?;
+        Ok(self.has_room_or_notes(activation, self.port(activation, port)?))
+    }
+
+    /// Whether there is room for one more frame; if not, the activation is told when there is.
+    fn has_room_or_notes(&self, activation: &Activation, port: PortIx) -> bool {
+        let has_room = self.has_room(activation, port);
+        if !has_room {
+            activation.held_up.store(true, Ordering::Relaxed);
+        }
+        has_room
     }
 
     fn give(

@@ -109,3 +109,38 @@ async fn rule_10_a_consumer_that_ends_releases_its_producer_at_once() {
         tokio::task::yield_now().await;
     }
 }
+
+#[tokio::test]
+async fn rule_10_a_big_frame_that_is_refused_is_not_written_and_its_draft_stays_one() {
+    let (one, two, _schedulers, producer) = pair(true).await;
+    producer.emit("text", frames(1)).expect("running");
+    let consumer = two.take("b").await;
+    let (sent, mut got) = until_held_up(&producer, &consumer).await;
+    let draft = producer.draft(1 << 20).expect("room");
+    // SAFETY: the draft has room for as much, and nobody else writes there.
+    let data = unsafe { std::slice::from_raw_parts_mut(draft.as_ptr(), draft.len()) };
+    data.fill(7);
+    let big = [vec![&b"head"[..], data]];
+    let writes = one.stat("arena_writes");
+    for _ in 0..3 {
+        let taken = producer.emit_parts(false, "text", &big);
+        assert_eq!(taken.expect("running"), 0);
+    }
+    assert_eq!(one.stat("arena_writes"), writes);
+    while got < sent + 1 {
+        let read = read(&consumer, 99).await.expect("running");
+        got += read.map_or(0, |frames| frames.len());
+    }
+    let waits = Arc::clone(&producer);
+    let has_room = blocking(move || waits.wait_for_room(LONG)).await;
+    assert!(has_room.expect("running"));
+    let taken = producer.emit_parts(false, "text", &big);
+    assert_eq!(taken.expect("running"), 1);
+    let read = read(&consumer, 1).await.expect("running");
+    assert_eq!(read.expect("open")[0][4..], *data);
+    assert_eq!(
+        one.stat("arena_writes"),
+        writes,
+        "it left as it was drafted"
+    );
+}

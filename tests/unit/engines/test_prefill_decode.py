@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from omniflow.errors import InvalidArgument
+from omniflow.errors import Cancelled, InvalidArgument
 from omniflow.roles import RoleContext
 from omniflow.roles.memory import MemoryActivation, MemoryQueue
 from omniflow.v1.data_pb2 import MemoryAccount
@@ -84,6 +84,8 @@ class Neighbours:
         self._sources = {name: role.page_source for name, role in roles.items()}
         self.asked: list[str] = []
         self.gone = False
+        self.goes_on = threading.Event()
+        self.goes_on.set()
 
     def share(self, pool: PagePool) -> None:
         raise AssertionError("nothing lies in place here")
@@ -93,6 +95,7 @@ class Neighbours:
 
     def acquire(self, worker: str, model: str, layout: str, keys: PageKeys, *, ttl: float = 10.0) -> Copied | None:
         self.asked.append(worker)
+        assert self.goes_on.wait(PATIENCE_S)
         if self.gone:
             raise PeerLost(f"{worker} has gone")
         source = self._sources[worker]
@@ -205,6 +208,19 @@ def test_a_prompt_whose_worker_is_gone_is_computed_where_it_is_answered(cluster:
     assert words(alone) == whole
     assert neighbours.asked == ["p"]
     assert (alone.features["pulled_tokens"], alone.features["computed_tokens"]) == (0, len(found.ids))
+
+
+def test_an_answer_that_is_cancelled_while_its_pages_are_looked_for_ends_at_once(cluster: Cluster) -> None:
+    prefill, decode = cluster.load(LlmPrefill, "p"), cluster.load(LlmDecode, "d")
+    neighbours = Neighbours(p=prefill)
+    decode.meet(neighbours)
+    found = prefilled(cluster.serve(prefill).put("chat", question=QUESTION))
+    neighbours.goes_on.clear()
+    answer = cluster.serve(decode).put("chat", prompt=found, max_tokens=20)
+    answer.cancel()
+    assert answer.wait(PATIENCE_S / 2)
+    assert isinstance(answer.error, Cancelled)
+    neighbours.goes_on.set()
 
 
 def test_rule_12_an_answer_from_handed_over_pages_goes_on_where_a_lost_worker_stopped(cluster: Cluster) -> None:

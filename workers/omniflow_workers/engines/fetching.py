@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
@@ -13,6 +14,7 @@ import numpy as np
 from omniflow_core import PageKeys
 from omniflow_workers.engines.costs import FetchCosts, PrefillRate
 from omniflow_workers.engines.loop import Request
+from omniflow_workers.engines.planner import return_borrowed
 from omniflow_workers.engines.sequence import Sequence, page_ids
 from omniflow_workers.transfer import Borrowed, Peers
 
@@ -29,7 +31,13 @@ _WITHIN_S = 0.1
 _HANDED_OVER_S = 1.0
 """How long one that was computed for this: somebody has them."""
 _ALWAYS_S = 10.0
-"""How long when they are to be taken whatever it costs."""
+"""How long when they are to be taken whatever it costs, and how long a pull may take then."""
+_LEAST_PULL_S = 0.5
+"""A pull may take twice as long as computing would, and so long at least."""
+_UNMEASURED_PULL_S = 2.0
+"""While nobody knows what computing takes."""
+_STUCK_S = 0.25
+"""When none of the threads has come to an end for so long, nobody waits for one any more."""
 
 
 class Fetching:
@@ -43,8 +51,11 @@ class Fetching:
         self._costs = FetchCosts()
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="fetch-pages")
         self._over: SimpleQueue[Request] = SimpleQueue()
+        self._wanted: set[Request] = set()
+        self._moved = 0.0
+        """When a thread was last free, or came to an end."""
         self.waiting = 0
-        """Requests that `found` has yet to give back."""
+        """Requests that are looked for, or that `found` has yet to give back."""
 
     def begin(self, request: Request, *, handed_over: bool = False) -> bool:
         """Has the pages of the prompt looked for, if that may pay. `handed_over`: somebody has computed them for this.
@@ -55,10 +66,14 @@ class Fetching:
             return False
         keys = self._keys(request.sequence)
         missing = len(keys) - self._pages.known(keys, len(keys))
-        if missing == 0 or not (handed_over or self._may_pay(missing)):
+        if missing == 0 or not (handed_over or self._may_pay(missing)) or self._stuck():
             return False
+        within = self._within(handed_over)
+        # One that finds a thread free is looked for however late that comes to run.
+        begins_by = time.monotonic() + max(within, _STUCK_S) if self._busy else math.inf
         self.waiting += 1
-        self._threads.submit(self._look, request, keys, self._within(handed_over))
+        self._wanted.add(request)
+        self._threads.submit(self._look, request, keys, within, begins_by)
         return True
 
     def found(self, patience: float) -> list[Request]:
@@ -66,15 +81,38 @@ class Fetching:
         found: list[Request] = []
         try:
             while self.waiting:
-                found.append(self._over.get(timeout=patience) if patience and not found else self._over.get_nowait())
+                request = self._over.get(timeout=patience) if patience and not found else self._over.get_nowait()
                 self.waiting -= 1
+                if request in self._wanted:
+                    self._wanted.remove(request)
+                    found.append(request)
+                else:
+                    return_borrowed(request.sequence)
         except Empty:
             pass
         return found
 
+    def cancelled(self) -> list[Request]:
+        """Requests that are no longer wanted, though still looked for: each once, and `found` gives none of them."""
+        unwanted = [request for request in self._wanted if request.listener.cancelled]
+        self._wanted.difference_update(unwanted)
+        return unwanted
+
     def close(self) -> None:
         """Waits for what is still being asked."""
         self._threads.shutdown()
+
+    @property
+    def _busy(self) -> bool:
+        """Whether one more has to wait for a thread."""
+        return self.waiting - self._over.qsize() >= _AT_ONCE
+
+    def _stuck(self) -> bool:
+        """Whether all threads wait for somebody who hangs: what comes now is computed."""
+        now = time.monotonic()
+        if not self._busy:
+            self._moved = now
+        return self._reuse != "always" and now - self._moved > _STUCK_S
 
     def _keys(self, sequence: Sequence) -> PageKeys:
         """Of the full pages before the prompt's last token."""
@@ -93,15 +131,18 @@ class Fetching:
         tokens = missing * self._pages.page_tokens
         return self._reuse == "always" or self._costs.worth_asking(tokens, self._rate)
 
-    def _look(self, request: Request, keys: PageKeys, within: float) -> None:
+    def _look(self, request: Request, keys: PageKeys, within: float, begins_by: float) -> None:
         try:
-            self._fetch(request.sequence, keys, within)
+            if time.monotonic() <= begins_by and not request.listener.cancelled:
+                self._fetch(request, keys, within)
         except Exception as error:  # whatever it is, the pages can be computed
             log.warning("%s: computes what others may have: %s", request.sequence.name, error)
         finally:
+            self._moved = time.monotonic()
             self._over.put(request)
 
-    def _fetch(self, sequence: Sequence, keys: PageKeys, within: float) -> None:
+    def _fetch(self, request: Request, keys: PageKeys, within: float) -> None:
+        sequence = request.sequence
         started = time.perf_counter()
         borrowed = self._peers.best(self._pages.model, self._pages.layout, keys, within=within)
         self._costs.asked(time.perf_counter() - started)
@@ -113,12 +154,21 @@ class Fetching:
             return
         with borrowed:
             missing = len(borrowed.pages) - known
-            if missing > 0 and self._cheaper(borrowed, missing):
+            if missing > 0 and not request.listener.cancelled and self._cheaper(borrowed, missing):
                 self._pull(sequence, keys[: len(borrowed.pages)], borrowed)
 
     def _cheaper(self, borrowed: Borrowed, missing: int) -> bool:
         size, tokens = missing * self._pages.page_bytes, missing * self._pages.page_tokens
         return self._reuse == "always" or self._costs.worth_fetching(borrowed.worker, size, tokens, self._rate)
+
+    def _pull_within(self, missing: int) -> float:
+        """Seconds that so many pages are waited for, before they are computed."""
+        if self._reuse == "always":
+            return _ALWAYS_S
+        seconds_a_token = self._rate.seconds_a_token
+        if seconds_a_token is None:
+            return _UNMEASURED_PULL_S
+        return max(_LEAST_PULL_S, 2 * missing * self._pages.page_tokens * seconds_a_token)
 
     def _pull(self, sequence: Sequence, keys: PageKeys, borrowed: Borrowed) -> None:
         """Into pages of the engine's own, where the index finds them."""
@@ -126,7 +176,8 @@ class Fetching:
         known = len(run)
         try:
             self._pages.extend(run, len(keys) - known)
-            report = borrowed.pull(self._pages, page_ids(run)[known:], first=known)
+            timeout = self._pull_within(len(keys) - known)
+            report = borrowed.pull(self._pages, page_ids(run)[known:], first=known, timeout=timeout)
             self._pages.take_in(keys, run)
         except BaseException:
             run.release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from omniflow.errors import Cancelled
 from omniflow.roles import Activation, EngineRole, QueueClosed, ReadyQueue, RoleContext
 from omniflow_workers.engines.base import KvLayout, ModelFacts
 from omniflow_workers.engines.fetching import Fetching, Reuse
@@ -131,6 +132,8 @@ class LlmEngine(EngineRole):
 
     def _take_found(self) -> None:
         if self._fetching is not None and self._fetching.waiting:
+            for request in self._fetching.cancelled():
+                request.listener.failed(Cancelled("the answer is no longer wanted"))
             for request in self._fetching.found(0.0 if self._service.loop.computing else _RETRY_SECONDS):
                 self._add(request)
 

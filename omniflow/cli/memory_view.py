@@ -8,7 +8,7 @@ from rich.table import Table
 
 from omniflow.cli.consoles import plain_table
 from omniflow.v1.cluster_pb2 import WorkerMemory
-from omniflow.v1.data_pb2 import MemoryAccount
+from omniflow.v1.data_pb2 import MemoryAccount, PoolAccount
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -69,7 +69,17 @@ def _sharing(account: MemoryAccount) -> str:
         said.append(f"{blobs.blobs_now:,} values by handle ({describe_bytes(blobs.bytes_now)})")
     if account.jobs:
         said.append(f"{len(account.jobs):,} jobs hold memory")
+    said += [_book(pool) for pool in account.pools if pool.HasField("book")]
     return "; ".join(said)
+
+
+def _book(pool: PoolAccount) -> str:
+    """Of a pool that workers share, as the one that keeps its book knows it."""
+    book = pool.book
+    return (
+        f"pool of {book.owners_now:,} workers: {book.owned:,} of {book.extents:,} extents in use, "
+        f"{book.orphaned:,} of dead workers, {book.withheld:,} pages of theirs still read"
+    )
 
 
 def _first_line(text: str) -> str:

@@ -668,6 +668,9 @@ class PoolAccount(_message.Message):
     INDEXED_FIELD_NUMBER: _builtins.int
     REFERENCES_FIELD_NUMBER: _builtins.int
     LEASES_FIELD_NUMBER: _builtins.int
+    OWN_EXTENTS_FIELD_NUMBER: _builtins.int
+    WITHHELD_FIELD_NUMBER: _builtins.int
+    BOOK_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     layout: _builtins.str
     arena: _builtins.bytes
@@ -688,6 +691,14 @@ class PoolAccount(_message.Message):
     references: _builtins.int
     """holds over all pages"""
     leases: _builtins.int
+    own_extents: _builtins.int
+    """of a pool that others map, too: those that pages are handed out from here"""
+    withheld: _builtins.int
+    """pages of these that others still read, of an owner that died"""
+    @_builtins.property
+    def book(self) -> Global___PoolBookAccount:
+        """only from the worker that keeps it"""
+
     def __init__(
         self,
         *,
@@ -704,14 +715,57 @@ class PoolAccount(_message.Message):
         indexed: _builtins.int = ...,
         references: _builtins.int = ...,
         leases: _builtins.int = ...,
+        own_extents: _builtins.int = ...,
+        withheld: _builtins.int = ...,
+        book: Global___PoolBookAccount | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["book", b"book"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena", b"arena", "free", b"free", "held", b"held", "indexed", b"indexed", "layout", b"layout", "leased", b"leased", "leases", b"leases", "model", b"model", "own", b"own", "page_bytes", b"page_bytes", "pinned", b"pinned", "references", b"references", "total", b"total"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena", b"arena", "book", b"book", "free", b"free", "held", b"held", "indexed", b"indexed", "layout", b"layout", "leased", b"leased", "leases", b"leases", "model", b"model", "own", b"own", "own_extents", b"own_extents", "page_bytes", b"page_bytes", "pinned", b"pinned", "references", b"references", "total", b"total", "withheld", b"withheld"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PoolAccount: _TypeAlias = PoolAccount  # noqa: Y015
+
+@_typing.final
+class PoolBookAccount(_message.Message):
+    """The book of a pool that several workers map: of all of them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OWNERS_NOW_FIELD_NUMBER: _builtins.int
+    EXTENTS_FIELD_NUMBER: _builtins.int
+    FREE_FIELD_NUMBER: _builtins.int
+    OWNED_FIELD_NUMBER: _builtins.int
+    ORPHANED_FIELD_NUMBER: _builtins.int
+    WITHHELD_FIELD_NUMBER: _builtins.int
+    owners_now: _builtins.int
+    """workers, each with a part of it"""
+    extents: _builtins.int
+    free: _builtins.int
+    """of these"""
+    owned: _builtins.int
+    orphaned: _builtins.int
+    """of workers that died; others have still to say what they read there"""
+    withheld: _builtins.int
+    """pages of workers that died, which others still read"""
+    def __init__(
+        self,
+        *,
+        owners_now: _builtins.int = ...,
+        extents: _builtins.int = ...,
+        free: _builtins.int = ...,
+        owned: _builtins.int = ...,
+        orphaned: _builtins.int = ...,
+        withheld: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["extents", b"extents", "free", b"free", "orphaned", b"orphaned", "owned", b"owned", "owners_now", b"owners_now", "withheld", b"withheld"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PoolBookAccount: _TypeAlias = PoolBookAccount  # noqa: Y015
 
 @_typing.final
 class ArenaAccount(_message.Message):

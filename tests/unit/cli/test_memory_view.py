@@ -7,7 +7,14 @@ from rich.console import Console
 from omniflow.cli.memory_view import describe_bytes, pages_table, sharing_lines
 from omniflow.cli.status_view import status_json
 from omniflow.v1.cluster_pb2 import WorkerMemory
-from omniflow.v1.data_pb2 import BorrowAccount, LeaseAccount, MemoryAccount, PoolAccount, PullAccount
+from omniflow.v1.data_pb2 import (
+    BorrowAccount,
+    LeaseAccount,
+    MemoryAccount,
+    PoolAccount,
+    PoolBookAccount,
+    PullAccount,
+)
 
 POOL = PoolAccount(model="ab" * 32, page_bytes=737_280, total=728, own=728, held=40, indexed=36, leased=12, free=688)
 SPEAKS = WorkerMemory(
@@ -43,6 +50,12 @@ def test_what_goes_between_workers_is_a_line_of_each_that_answered() -> None:
     (line,) = sharing_lines([SPEAKS, SILENT])
     assert line.startswith("one: lends 12 pages (1 leases, 3 so far); reads 0 of others")
     assert "pulled 3 MiB, sent 0 B" in line
+
+
+def test_who_keeps_the_book_of_a_pool_says_how_it_is_used() -> None:
+    pool = PoolAccount(book=PoolBookAccount(owners_now=3, extents=64, owned=12, orphaned=2, withheld=5))
+    (line,) = sharing_lines([WorkerMemory(worker="one", account=MemoryAccount(pools=[pool]))])
+    assert line.endswith("pool of 3 workers: 12 of 64 extents in use, 2 of dead workers, 5 pages of theirs still read")
 
 
 def test_the_json_form_has_every_counter_and_the_reason_of_silence() -> None:

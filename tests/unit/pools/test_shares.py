@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from omniflow.v1.data_pb2 import PoolAccount
 from omniflow_core import ArenaChannel, ArenaLayout, ArenaListener
 from omniflow_workers.arenas import create_arena
 from omniflow_workers.pools import OwnerGoneError, PoolUnavailableError, join_pool, now_ms
@@ -107,6 +108,19 @@ def test_who_trusts_its_book_no_more_holds_up_no_other_book(cluster: str, stack:
     wait_until(lambda: any(count().get("pool_owners") == 2 for count in counts), "a book of both is made")
     late = stack.enter_context(join_pool(LAYOUT, cluster=cluster))
     wait_until(lambda: late.grow(1), "there are pages for others")
+
+
+def test_the_account_says_what_is_shared_and_the_keeper_what_all_have(cluster: str, stack: ExitStack) -> None:
+    keeps = stack.enter_context(join_pool(LAYOUT, cluster=cluster))
+    other = stack.enter_context(join_pool(LAYOUT, cluster=cluster))
+    assert other.grow(1)
+    accounts = PoolAccount(), PoolAccount()
+    keeps.account(accounts[0])
+    other.account(accounts[1])
+    book = accounts[0].book
+    assert (book.owners_now, book.extents) == (2, SHAPE.extents)
+    assert book.owned == accounts[1].own_extents == SHAPE.extents - book.free > 0
+    assert not accounts[1].HasField("book")
 
 
 def test_a_keeper_that_has_given_up_can_be_closed(cluster: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
+from omniflow.v1.data_pb2 import PoolAccount
 from omniflow_core import (
     AddressInUse,
     ArenaChannel,
@@ -146,6 +147,16 @@ class PoolShare:
             found["keeps"] = 1
             found |= {f"pool_{name}": count for name, count in keeper.counters().items()}
         return {**self.allocator.counters(), **found}
+
+    def account(self, into: PoolAccount) -> None:
+        """Adds what is shared here, and the book where it is kept."""
+        found = self.counters()
+        into.own_extents, into.withheld = found["extents"], found["withheld"]
+        if found["keeps"]:
+            book = into.book
+            book.owners_now, book.extents = found["pool_owners"], found["pool_extents"]
+            book.free, book.owned = found["pool_free"], found["pool_owned"]
+            book.orphaned, book.withheld = found["pool_orphaned"], found["pool_withheld"]
 
     def close(self) -> None:
         """Leaves the pool: nothing of it may be in use here any more. Its extents are handed out again when nobody else

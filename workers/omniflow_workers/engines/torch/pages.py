@@ -81,7 +81,7 @@ class EnginePages:
     def account(self, into: MemoryAccount) -> None:
         """Adds these pages to what a worker says of its memory."""
         counted = self.allocator.counters()
-        into.pools.add(
+        account = into.pools.add(
             model=self.model,
             layout=self.layout,
             arena=self.pool or b"",
@@ -89,6 +89,9 @@ class EnginePages:
             indexed=len(self.index),
             **{name: counted[name] for name in _COUNTED},
         )
+        share = self._engine.pool.share
+        if share is not None:
+            share.account(account)
 
     @torch.inference_mode()
     def gather(self, pages: NDArray[np.uint32], into: torch.Tensor) -> None:

@@ -78,12 +78,3 @@ def test_pages_written_elsewhere_give_the_scores_of_those_they_were_read_from(se
         for pages in (np.concatenate((leased.pages, page_ids(own))), page_ids(target))
     )
     assert torch.equal(first, second)
-
-
-def test_pages_are_gathered_into_rows_of_whoever_only_infers(service: Service) -> None:
-    keys = computed(service)
-    with torch.inference_mode():
-        rows = torch.zeros(3, service.pages.page_bytes, dtype=torch.uint8)
-    with service.pages.keep(keys, 3) as run:
-        service.pages.gather(page_ids(run), rows)
-    assert rows.any()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.pools.world import LEASE, SHAPE, World
@@ -65,6 +65,9 @@ def take(world: World, step: tuple[object, ...]) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(STEP, max_size=120))
+@example(
+    [("kill keeper",), ("settle",), ("start",), ("kill", 1), ("deliver", 0), ("kill keeper",), ("start",)]
+)  # a newcomer's keeper dies between welcoming it and taking it in
 def test_whatever_dies_when_no_page_is_lost_or_handed_out_twice_or_changed_under_a_reader(
     steps: list[tuple[object, ...]],
 ) -> None:
@@ -165,4 +168,19 @@ def test_who_lacks_extents_hears_when_there_are_more() -> None:
     world.want(late, 1)
     world.settle()
     assert late.member.extents
+    world.end()
+
+
+def test_who_is_still_joining_does_not_keep_the_pages_of_a_dead_owner() -> None:
+    world = two_with_pages()
+    _, other = world.processes
+    late = world.start()
+    assert world.deliver(0), "the keeper hears of it"
+    assert world.deliver(0), "it hears that it is welcome"
+    assert late.joining is not None
+    world.kill(other)
+    world.settle()
+    assert late.member is not None
+    assert world.book is not None
+    assert world.book.counters()["orphaned"] == 0
     world.end()

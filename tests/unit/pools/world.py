@@ -78,17 +78,20 @@ class Borrowed:
 
 @dataclass(eq=False)
 class Process:
-    """`peer`: its connection to the keeper; None: it looks for one."""
+    """`peer`: its connection to the keeper; None: it looks for one. `joining`: what it is to be, once the keeper has
+    said that it counts; if it loses the keeper before, it begins again."""
 
     number: int
     member: Member | None = None
+    joining: Member | None = None
     peer: int | None = None
     held: list[Held] = field(default_factory=list)
     borrowed: list[Borrowed] = field(default_factory=list)
 
     @property
     def living_as(self) -> int | None:
-        return self.member.owner if self.member else None
+        living = self.member or self.joining
+        return living.owner if living else None
 
 
 class World:
@@ -120,7 +123,7 @@ class World:
     def connect(self, process: Process) -> None:
         """To the keeper, or in its place when there is none."""
         if self.book is None:
-            lost = any(each.member for each in self.processes)
+            lost = any(each.member or (each.joining and not self._is_lost(each)) for each in self.processes)
             if process.member is None and lost:
                 return  # who is no member yet waits for a survivor
             self.keeper, self.book = process, Book(ARENA, SHAPE, lost=lost)
@@ -251,7 +254,7 @@ class World:
             if self.living(owner) is None:
                 self.do(self.book.dead(owner))
         if self.book is not None and self.book.restoring:
-            self.do(self.book.look(lambda: {each.member.owner for each in self.processes if each.member}))
+            self.do(self.book.look(lambda: {each.living_as for each in self.processes if each.living_as is not None}))
 
     def settle(self) -> None:
         """Until nothing more happens."""
@@ -280,8 +283,13 @@ class World:
         if message.kind is Kind.WELCOME:
             allocator = self.arena.allocator(SHAPE.reserved)
             locks = self.locks.of(process)
-            process.member = Member(message.numbers[0], ARENA, SHAPE, allocator, locks, SHAPE.extents)
-            self.allocators[process.member.owner] = allocator
+            process.joining = Member(message.numbers[0], ARENA, SHAPE, allocator, locks, SHAPE.extents)
+            self.allocators[process.joining.owner] = allocator
+            self.say(process, [say(Kind.WANT, 0)])
+        elif process.joining is not None:
+            self.say(process, process.joining.heard(message, self.now))
+            if message.kind is Kind.ANSWERED:
+                process.member, process.joining = process.joining, None
         elif process.member is not None:
             self.refused += message.kind is Kind.REFUSED
             self.say(process, process.member.heard(message, self.now))
@@ -301,7 +309,7 @@ class World:
         if process.peer is not None:
             self.to_member.pop(process.peer, None)
             self.process_of.pop(process.peer, None)
-            process.peer = None
+            process.peer = process.joining = None
             if process.member:
                 process.member.asking = False
         self.connect(process)

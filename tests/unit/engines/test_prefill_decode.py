@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from omniflow_workers.roles.llm_engine import LlmEngine
 from omniflow_workers.roles.llm_prefill import LlmPrefill
 from omniflow_workers.roles.llm_prefilled import Prefilled
 from omniflow_workers.transfer import Acquired, Generations, PageIds, PagePool, PageSource, PeerLost, PullReport
+from tests.cluster_fixtures.data_plane import Plane
 
 QUESTION = "Which train goes to Basel, and when does it leave from the main station?"
 PATIENCE_S = 30.0
@@ -125,10 +127,11 @@ class Cluster:
         self._cache = cache
         self._stack = stack
 
-    def load(self, role: type[R], worker: str, **options: object) -> R:
+    def load(self, role: type[R], worker: str, *, cluster: str = "", **options: object) -> R:
+        """`cluster`: with whose other roles it shares a pool."""
         made = role()
         given = {"model": str(self._model), "kv_bytes": 1 << 20, "page_tokens": 8, "threads": 1, **options}
-        made.load(RoleContext(worker=worker, options=given, cache=self._cache))
+        made.load(RoleContext(worker=worker, options=given, cache=self._cache, cluster=cluster))
         self._stack.callback(made.unload)
         return made
 
@@ -194,6 +197,26 @@ def test_prefill_and_decode_apart_give_the_words_of_one_worker(cluster: Cluster,
     assert answer.features["computed_tokens"] == len(found.ids) - 8 * found.pages
     assert len(prefill.page_source.hand_overs) == 0
     assert leases(prefill) == 0
+
+
+def test_a_prompt_is_handed_over_between_roles_of_one_worker(cluster: Cluster) -> None:
+    pool = f"one-worker-{os.getpid()}"
+    decode = cluster.load(LlmDecode, "both", cluster=pool, reuse="always")
+    prefill = cluster.load(LlmPrefill, "both", cluster=pool)
+    plane = Plane()
+    plane.lend("both", decode.page_source, prefill.page_source)
+    try:
+        peers = plane.borrow("both")
+        for role in (decode, prefill):
+            role.meet(peers)
+        with served(prefill) as prompts, served(decode) as answers:
+            found = prefilled(prompts.put("chat", question=QUESTION))
+            answer = answers.put("chat", prompt=found, max_tokens=4)
+            words(answer)
+    finally:
+        plane.close()
+    assert answer.features["mapped_tokens"] == 8 * found.pages
+    assert len(prefill.page_source.hand_overs) == 0
 
 
 def test_a_prompt_whose_worker_is_gone_is_computed_where_it_is_answered(cluster: Cluster) -> None:

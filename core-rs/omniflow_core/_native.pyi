@@ -242,8 +242,8 @@ class Node:
     ) -> Self:
         """`info`: serialized WorkerInfo. `listen`: "unix:PATH" or "tcp:HOST:PORT" (port 0: any).
 
-        `arena_bytes`: at most so many bytes of big payloads lie in memory that other workers of the host read in place (0:
-        they are sent to them); `lease_ms`: how long a reader may be silent before what it reads is free again.
+        `arena_bytes`: at most so many bytes of big payloads lie in memory that other workers of the host read in place
+        (0: they are sent to them); `lease_ms`: how long a reader may be silent before what it reads is free again.
 
         `reconnect_ms`: how long a link outlives its connection. `tls`: PEM files with this worker's certificate, its
         key and the cluster's authority, for links over TCP; none: they are plain.
@@ -263,9 +263,9 @@ class Node:
     def stats(self) -> dict[str, int]:
         """Counters and gauges: jobs, activations queued and running, frames and bytes in and out, retained bytes.
 
-        Of payloads over 64 KiB: `arena_blobs` and `arena_bytes` that somebody holds, what is `lent` to other workers and
-        `borrowed` from them now; since the start `arena_writes`, `arena_full` (no room), and how many were `sent_in_place`,
-        `sent_inline` and `received_inline`.
+        Of payloads over 64 KiB: `arena_blobs` and `arena_bytes` that somebody holds, what is `lent` to other workers
+        and `borrowed` from them now; since the start `arena_writes`, `arena_full` (no room), and how many were
+        `sent_in_place`, `sent_inline` and `received_inline`.
         """
     def close(self) -> None: ...
 

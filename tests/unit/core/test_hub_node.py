@@ -43,7 +43,7 @@ def chain() -> f.Flow:
 def pass_on(activation: Activation) -> None:
     said = activation.value("said")
     assert said is not None
-    activation.emit("out", [said])
+    activation.emit("out", [said if isinstance(said, bytes) else [said]])
     activation.finish({"bytes": float(len(said))})
 
 

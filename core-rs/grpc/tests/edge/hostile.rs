@@ -109,6 +109,7 @@ fn hundreds_of_calls_that_are_left_open_end_with_their_connection() {
     nobody_else_notices(&address, || {
         let mut client = RawClient::greeted(&address);
         (0..900).for_each(|call| client.write(&begin(call)));
+        client.is_answered(900);
         client.shut();
         for _ in 0..900 {
             closed.recv_timeout(PATIENCE).expect("the call is closed");

@@ -41,6 +41,19 @@ impl RawClient {
         let _ = self.0.shutdown(Shutdown::Write);
     }
 
+    /// Returns once so many calls have been answered: the beginning of an answer says that its call has begun.
+    pub(crate) fn is_answered(&mut self, calls: usize) {
+        let mut answered = 0;
+        while answered < calls {
+            let mut header = [0; 9];
+            self.0.read_exact(&mut header).expect("a frame");
+            let length = u32::from_be_bytes([0, header[0], header[1], header[2]]);
+            let payload = &mut vec![0; length as usize];
+            self.0.read_exact(payload).expect("the frame's payload");
+            answered += usize::from(header[3] == HEADERS);
+        }
+    }
+
     /// Returns once the server has closed the connection, whatever it says before.
     pub(crate) fn is_closed(&mut self) {
         let mut bytes = vec![0; 64 << 10];

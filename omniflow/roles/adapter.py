@@ -17,7 +17,7 @@ from omniflow.roles.failure import InvalidInput, QueueClosed, failure_of
 from omniflow.roles.frame import StatefulFrame, state_bytes, states_of
 from omniflow.types import Stream, ValueType
 from omniflow.types.big import decode_payload, encode_parts
-from omniflow.types.codec import decode_all, short_text
+from omniflow.types.codec import decode_texts, short_text
 from omniflow.types.value_type import Kind
 from omniflow.types.wire import Encoded
 
@@ -300,7 +300,7 @@ def _decoded(payload: bytes | Buffer, type: ValueType, name: str) -> Any:
 
 def _all_decoded(payloads: Sequence[bytes | Buffer], type: ValueType, name: str) -> list[Any]:
     if type.kind is Kind.TEXT:
-        return decode_all([each if isinstance(each, bytes) else bytes(each) for each in payloads], type, field=name)
+        return decode_texts([each if isinstance(each, bytes) else bytes(each) for each in payloads], type, field=name)
     return [decode_payload(each, type, field=name) for each in payloads]
 
 

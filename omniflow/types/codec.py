@@ -78,10 +78,8 @@ def decode(payload: bytes, type: ValueType | None = None, *, field: str = "") ->
     return from_message(message, type, field=field)
 
 
-def decode_all(payloads: Sequence[bytes], type: ValueType, *, field: str = "") -> list[Any]:
-    """`decode` of each: frames of a stream come in batches, and texts are most of them."""
-    if type.kind is not _TEXT:
-        return [decode(payload, type, field=field) for payload in payloads]
+def decode_texts(payloads: Sequence[bytes], type: ValueType, *, field: str = "") -> list[Any]:
+    """`decode` of each payload of a stream of texts: they come in batches, and are most of the traffic."""
     texts = [_decode_text(payload, field) for payload in payloads]
     return [decode(payloads[i], type, field=field) if text is None else text for i, text in enumerate(texts)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from omniflow.errors import Cancelled
@@ -22,15 +23,15 @@ _IDLE_SECONDS = 3600.0  # waiting costs nothing: the queue wakes us
 _RETRY_SECONDS = 0.005  # when all that is left to do is to offer text again, or to hear from others
 
 
-class LlmEngine(EngineRole):
+class LlmEngine(EngineRole, ABC):
     """Serves activations by an engine's loop. A subclass says what one asks of it (`begin`)."""
 
     _reuse: Reuse = "never"
     _fetching: Fetching | None = None
 
+    @abstractmethod
     def begin(self, activation: Activation) -> None:
         """`submit`s what it asks, or finishes it. What it raises fails the activation."""
-        raise NotImplementedError
 
     def open(self, options: EngineOptions, context: RoleContext) -> None:
         """Maps the model's weights, converting them first when the cache has none."""

@@ -27,4 +27,4 @@ pub use error::NodeError;
 pub use handle::{ActivationHandle, Ready};
 pub use ids::JobId;
 pub use node::{Node, NodeConfig};
-pub use sharing::Draft;
+pub use sharing::{BIG_BYTES, Draft};

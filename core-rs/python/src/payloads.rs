@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use bytes::Bytes;
-use omniflow_node::Draft as CoreDraft;
+use omniflow_node::{BIG_BYTES, Draft as CoreDraft};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
@@ -12,9 +12,6 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
 use crate::errors::InvalidArgument;
-
-/// Payloads of more bytes are not copied into Python objects.
-const BIG_BYTES: usize = 64 << 10;
 
 /// Adds the classes of this file to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

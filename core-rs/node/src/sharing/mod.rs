@@ -35,8 +35,8 @@ pub(crate) use error::BorrowError;
 pub(crate) use holds::{Holds, Reads};
 pub(crate) use lender::{Lender, ReaderId};
 pub(crate) use source::Source;
-pub use store::Draft;
-pub(crate) use store::{BIG_BYTES, Store};
+pub(crate) use store::Store;
+pub use store::{BIG_BYTES, Draft};
 
 /// Listeners of one process, so that each has a name of its own.
 static LISTENERS: AtomicU64 = AtomicU64::new(0);

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
 /// Payloads of more bytes lie in the arena.
-pub(crate) const BIG_BYTES: usize = 64 << 10;
+pub const BIG_BYTES: usize = 64 << 10;
 
 /// A blob takes a multiple of this. Half the least payload: no more than a third of it is in vain.
 const BLOCK_BYTES: u64 = 32 << 10;

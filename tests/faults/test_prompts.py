@@ -9,6 +9,7 @@ import pytest
 from omniflow.client import Client, Job, SyncClient
 from omniflow.errors import Cancelled, InvalidArgument
 from tests.cluster_fixtures.cluster import LIMITS, PuppetCluster, running, write_cluster
+from tests.cluster_fixtures.submit import whole_report
 
 pytestmark = [pytest.mark.models, pytest.mark.timeout(400)]
 
@@ -79,12 +80,6 @@ async def test_a_cancelled_answer_stops_and_others_in_the_batch_are_undisturbed(
     assert beginning + await text_of(job) == answer
 
 
-def work(job: Job) -> list[dict[str, float]]:
-    """Features of each attempt of the model."""
-    assert job.report is not None
-    return [dict(each.features) for each in job.report.activations if each.node == "llm.chat"]
-
-
 async def test_an_answer_goes_on_without_a_seam_after_its_model_was_killed(
     cluster: PuppetCluster, asker: Client, answer: str
 ) -> None:
@@ -112,19 +107,19 @@ async def test_rule_12_whoever_speaks_an_answer_goes_on_too_and_nothing_that_was
     cluster: PuppetCluster, asker: Client, answer: str
 ) -> None:
     job, results = await interrupted(cluster, asker)
-    if len(attempts(job, "llm.chat")) == 1:  # it had said everything before it died
+    if len(await attempts(asker, job, "llm.chat")) == 1:  # it had said everything before it died
         job, results = await interrupted(cluster, asker)
     written, spoken = results
     assert written == spoken
     assert "".join(written) == answer
-    assert len(attempts(job, "speaker.speak")) == 1
-    lost, resumed = attempts(job, "llm.chat")
+    assert len(await attempts(asker, job, "speaker.speak")) == 1
+    lost, resumed = await attempts(asker, job, "llm.chat")
     assert lost == {}
     assert resumed["resumed_tokens"] >= 5
     assert resumed["generated_tokens"] + resumed["resumed_tokens"] == 48
 
 
-def attempts(job: Job, node: str) -> list[dict[str, float]]:
+async def attempts(client: Client, job: Job, node: str) -> list[dict[str, float]]:
     """Features of each attempt at a node."""
-    assert job.report is not None
-    return [dict(each.features) for each in job.report.activations if each.node == node]
+    report = await whole_report(client, job.id)
+    return [dict(each.features) for each in report.activations if each.node == node]

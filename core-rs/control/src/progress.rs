@@ -10,7 +10,7 @@ use crate::event::{NodeState, NodeUpdate};
 use crate::fault::{Code, Fault};
 use crate::ids::{JobId, Micros};
 use crate::job::{Job, Outcome};
-use crate::plan::PlannedNode;
+use crate::plan::{Plan, PlannedNode};
 use crate::report::Attempt;
 use crate::slot::{Slot, Stand};
 use crate::table::Control;
@@ -173,8 +173,14 @@ impl Control {
     /// Ends a job whose results are complete, once its activations have said that they are done: a role sends its last
     /// frame a moment before it reports its work features, and a release in between would cancel it.
     fn settle(&mut self, id: JobId, now: Micros, effects: &mut Vec<Effect>) {
-        let settled = |job: &Job| matches!(job.outcome, Outcome::Settling) && job.reporting == 0;
-        if self.jobs.get(&id).is_some_and(|job| settled(job)) {
+        let Some(job) = self.jobs.get(&id) else {
+            return;
+        };
+        let plan = &self.plans[job.flow.0 as usize];
+        let settled = matches!(job.outcome, Outcome::Settling)
+            && job.reporting == 0
+            && !job.may_have_run_unheard(plan);
+        if settled {
             self.succeed(id, now, effects);
         }
     }
@@ -255,6 +261,16 @@ impl Job {
         let entry = self.list(attempt, false);
         self.slots.get_mut(node, bind)?.set_entry(entry);
         entry
+    }
+
+    /// Whether a worker may have run something of which it has said nothing yet: its word comes on a link of its own, and
+    /// can be later than the results that it led to. (What is closed says so; in a loop nobody waits for another round.)
+    fn may_have_run_unheard(&self, plan: &Plan) -> bool {
+        let once = self.slots.once().iter().zip(&plan.nodes);
+        let mut unheard = once.map(|(slot, planned)| {
+            slot.stand == Stand::Held && slot.state == NodeState::Bound && !planned.in_loop
+        });
+        unheard.any(|unheard| unheard)
     }
 
     /// A job ends with its last result, and its workers report on links of their own: what comes later changes nothing

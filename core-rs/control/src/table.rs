@@ -43,7 +43,7 @@ impl Default for Limits {
             kept_limit: 100_000,
             client_grace_ms: 5_000,
             max_attempts: 3,
-            settle_ms: 20,
+            settle_ms: 100,
         }
     }
 }

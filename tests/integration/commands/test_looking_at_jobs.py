@@ -1,6 +1,5 @@
 """`trace`, `flows` and what `submit` says, as a user calls them, on a cluster that runs."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -11,10 +10,10 @@ import pytest
 from omniflow.cli.exit_codes import ExitCode
 from omniflow.client import Client
 from omniflow.errors import UnknownFlow
-from omniflow.v1.job_pb2 import NodeProgress
 from tests.cluster_fixtures.cluster import PuppetCluster, running, write_cluster
 from tests.cluster_fixtures.command import omniflow
 from tests.cluster_fixtures.stage import Stage, open_stage
+from tests.cluster_fixtures.submit import whole_report
 from tests.unit.trace.collector import Collector
 
 PATIENCE_S = 25.0
@@ -51,13 +50,6 @@ async def traced(cluster: PuppetCluster, folder: Path, job: str) -> list[dict[st
     return events
 
 
-async def until_reported(client: Client, job: str) -> None:
-    """A job ends with its last result; its other workers may say a moment later what they did. Nobody tells of it."""
-    async with asyncio.timeout(PATIENCE_S):
-        while any(each.state != NodeProgress.DONE for each in (await client.get(job)).report.activations):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
-
-
 def names(events: list[dict[str, Any]], category: str) -> list[str]:
     return sorted(event["name"] for event in events if event.get("cat") == category)
 
@@ -67,7 +59,7 @@ async def test_an_ended_job_is_traced_with_its_workers_and_arrows(
 ) -> None:
     job = await client.submit("chain", {"text": "hello"}, deadline=PATIENCE_S)
     await job.result()
-    await until_reported(client, job.id)
+    await whole_report(client, job.id)
     events = await traced(cluster, tmp_path, job.id)
     assert names(events, "activation") == ["first.echo", "second.echo", "third.echo"]
     assert len(names(events, "edge")) == 4
@@ -82,7 +74,7 @@ async def test_frames_of_streams_and_results_are_seen(client: Client, cluster: P
     words = [f"word{number}" for number in range(100)]
     job = await client.submit("streamed_out", {"text": " ".join(words)}, deadline=PATIENCE_S)
     assert (await job.result())["result"] == words
-    await until_reported(client, job.id)
+    await whole_report(client, job.id)
     events = await traced(cluster, tmp_path, job.id)
     (spoken,) = [event for event in events if event["name"] == "third.words"]
     assert spoken["args"]["result.frames"] == len(words)
@@ -95,7 +87,7 @@ async def test_frames_of_streams_and_results_are_seen(client: Client, cluster: P
 async def test_a_job_is_sent_to_a_collector_as_spans(client: Client, cluster: PuppetCluster, tmp_path: Path) -> None:
     job = await client.submit("chain", {"text": "hello"}, deadline=PATIENCE_S)
     await job.result()
-    await until_reported(client, job.id)
+    await whole_report(client, job.id)
     collector = Collector()
     try:
         done = await omniflow(

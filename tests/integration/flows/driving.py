@@ -11,6 +11,7 @@ from omniflow.client import Client
 from omniflow.types import AnyRecord
 from omniflow.v1.job_pb2 import Report
 from tests.cluster_fixtures.command import omniflow
+from tests.cluster_fixtures.submit import whole_report
 from tests.integration.flows.conftest import Example
 
 PATIENCE_S = 40.0
@@ -33,8 +34,7 @@ async def run(
     async with Client(on.address) as client:
         job = await client.submit(flow, inputs, parameters=parameters, deadline=within)
         results = await job.result()
-        assert job.report is not None
-        return results, job.report
+        return results, await whole_report(client, job.id)
 
 
 def activations(report: Report) -> Counter[str]:

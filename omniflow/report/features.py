@@ -9,6 +9,7 @@ _WORDS = {
     "mapped_tokens": "mapped {}",
     "pulled_tokens": "pulled {}",
     "computed_tokens": "computed {}",
+    "resumed_tokens": "went on after {}",
     "generated_tokens": "generated {}",
     "pixels": "{} pixels",
     "lines": "{} lines",
@@ -18,14 +19,13 @@ _WORDS = {
     "audio_seconds": "{} s of sound",
 }
 
-
 # Said only when there were any: most jobs have none.
-_ELSEWHERE = ("mapped_tokens", "pulled_tokens")
+_SELDOM = ("mapped_tokens", "pulled_tokens", "resumed_tokens")
 
 
 def describe_features(features: Mapping[str, float]) -> str:
     """For example "prompt 312 tokens, reused 288, computed 24, generated 41"."""
-    said = [name for name in _WORDS if name in features and (features[name] or name not in _ELSEWHERE)]
+    said = [name for name in _WORDS if name in features and (features[name] or name not in _SELDOM)]
     known = [_WORDS[name].format(_number(features[name])) for name in said]
     other = [f"{name} {_number(features[name])}" for name in sorted(features.keys() - _WORDS.keys())]
     return ", ".join(known + other)

@@ -103,3 +103,9 @@ def test_durations_and_features_read_well() -> None:
     assert describe_features({"zeta": 1.5, "generated_tokens": 41.0, "prompt_tokens": 1312.0}) == (
         "prompt 1,312 tokens, generated 41, zeta 1.50"
     )
+
+
+def test_what_seldom_happens_is_said_only_where_it_did() -> None:
+    usual = {"prompt_tokens": 9.0, "pulled_tokens": 0.0, "generated_tokens": 4.0, "resumed_tokens": 0.0}
+    assert describe_features(usual) == "prompt 9 tokens, generated 4"
+    assert describe_features(usual | {"resumed_tokens": 3.0}) == "prompt 9 tokens, went on after 3, generated 4"

@@ -1,14 +1,17 @@
 """512 pages of KV of another worker process: leased and read in place on one host, and pulled over gloo on loopback.
 
-Raw gloo, which moves as many bytes in one tensor between the same two processes, is measured in turn with the pulls.
+Measured in turn with the leases: the bytes of the question and of its answer over a bare socket between the same two
+processes, which is what waking each of them once costs; with the pulls: raw gloo, which moves as many bytes at once.
 """
 
 import argparse
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,6 +48,8 @@ MODEL, LAYOUT = "bench", "bytes"
 WORKER = "owner"
 LEASES = 2_000
 LEASE_US = 100.0
+ASKED_BYTES, ANSWERED_BYTES = PAGES * 32, PAGES * 12
+"""A key a page; an id and a generation a page."""
 REACH = 0.8
 PATIENCE_S = 60.0
 
@@ -118,12 +123,38 @@ def raw_tensor() -> torch.Tensor:
     return torch.ones(PAGES * PAGE_BYTES, dtype=torch.uint8)
 
 
+def bare_address(cluster: str) -> str:
+    """Abstract: it is gone with the process."""
+    return f"\0bench-bare-{cluster}"
+
+
+def answer_barely(listener: socket.socket) -> None:
+    """Bytes for bytes, until the other side has gone."""
+    end, _ = listener.accept()
+    with listener, end:
+        while end.recv(ASKED_BYTES, socket.MSG_WAITALL):
+            end.sendall(bytes(ANSWERED_BYTES))
+
+
+def exchange(end: socket.socket) -> float:
+    """Seconds that it takes."""
+    asked = bytes(ASKED_BYTES)
+    start = time.perf_counter()
+    end.sendall(asked)
+    end.recv(ANSWERED_BYTES, socket.MSG_WAITALL)
+    return time.perf_counter() - start
+
+
 def own(cluster: str) -> None:
     """The other process: lends pages, and sends raw bytes when it is told to."""
     with share_of(cluster) as share:
         pages = Pages(share)
         pages.compute()
         service = DataService(Identity(cluster, WORKER, "1", this_host()), [pages])
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(bare_address(cluster))
+        listener.listen()
+        threading.Thread(target=answer_barely, args=[listener], daemon=True).start()
         home = StoreHome(LOOPBACK)
         port = home.enter()
         print(json.dumps({"addresses": service.addresses, "store": port}), flush=True)
@@ -160,10 +191,12 @@ def peers(cluster: str, addresses: list[str], transfer: Transfer) -> Iterator[Da
 def lease_rows(cluster: str, addresses: list[str], share: PoolShare) -> list[Row]:
     """In place: what a lease costs, and how many bytes it copies."""
     keys = sequence().keys
-    times = []
-    with peers(cluster, addresses, "auto") as here:
+    times, bare = [], []
+    with peers(cluster, addresses, "auto") as here, socket.socket(socket.AF_UNIX) as end:
+        end.connect(bare_address(cluster))
         here.share(SharedPool(share))
         for _ in range(LEASES):
+            bare.append(exchange(end))
             start = time.perf_counter()
             borrowed = here.acquire(WORKER, MODEL, LAYOUT, keys)
             times.append(time.perf_counter() - start)
@@ -176,6 +209,7 @@ def lease_rows(cluster: str, addresses: list[str], share: PoolShare) -> list[Row
     copied = account.pulls.received_bytes + account.pulls.copied_pages * PAGE_BYTES
     return [
         alone("lease on 512 pages of another worker, in place", statistics.median(times) * 1e6, "µs", at_most=LEASE_US),
+        alone("its question and answer as bare bytes between the two processes", statistics.median(bare) * 1e6, "µs"),
         alone("bytes copied to use them", float(copied), "bytes", at_most=0.0),
     ]
 

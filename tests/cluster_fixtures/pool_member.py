@@ -99,7 +99,7 @@ class _Told:
 
     def read(self, owner: int, pages: list[int]) -> list[int]:
         """What is in these pages, which are read until `stop_reading`."""
-        self._readings.append(self._share.reading(owner, pages, now_ms() + LEASE_MS))
+        self._readings.append(self._share.reading(owner, np.array(pages, np.uint32), now_ms() + LEASE_MS))
         return self.look(pages)
 
     def look(self, pages: list[int]) -> list[int]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
+import numpy as np
 import pytest
 
 from omniflow.v1.data_pb2 import PoolAccount
@@ -61,7 +62,7 @@ def test_who_is_about_to_be_a_member_reports_on_the_dead_too(cluster: str) -> No
         with joining.result(PATIENCE_S) as share:
             assert heard(channel) == say(Kind.REPORTED, dead), "else the dead one's pages are never free again"
             with pytest.raises(OwnerGoneError):
-                share.reading(dead, [1], now_ms() + 1000)
+                share.reading(dead, np.array([1], np.uint32), now_ms() + 1000)
 
 
 def test_who_is_not_taken_in_is_told_why(cluster: str) -> None:

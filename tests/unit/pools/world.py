@@ -183,7 +183,7 @@ class World:
             return
         until = self.now + LEASE
         lease = held.run.lease(reader.member.owner, until)
-        read = reader.member.begin_read(owner.member.owner, tuple(held.pages), until)
+        read = reader.member.begin_read(owner.member.owner, np.array(held.pages, np.uint32), until)
         content = [self.contents[page] for page in held.pages]
         reader.borrowed.append(Borrowed(owner.member.owner, read, lease, held.run.generations, content))
 
@@ -323,7 +323,9 @@ class World:
                 assert not set(held.pages) & set(pages), "pages were handed out twice"
             for borrowed in process.borrowed:
                 if borrowed.read.until > self.now:
-                    assert not set(borrowed.read.pages) & set(pages), "pages were handed out while they are read"
+                    assert not set(borrowed.read.pages.tolist()) & set(pages), (
+                        "pages were handed out while they are read"
+                    )
 
     def check(self) -> None:
         if self.book is not None:
@@ -338,7 +340,7 @@ class World:
                 self._check_read(borrowed)
 
     def _check_read(self, borrowed: Borrowed) -> None:
-        pages = np.array(borrowed.read.pages, np.uint32)
+        pages = borrowed.read.pages
         try:
             self.arena.verify_all(pages, np.frombuffer(borrowed.generations, np.uint64))
         except StalePage:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from omniflow_core import PageAllocator, PageError
 from omniflow_workers.pools.reading import Read, Reads
 from omniflow_workers.pools.shape import PoolShape
@@ -135,7 +138,7 @@ class Member:
             say(Kind.CLAIMED),
         ]
 
-    def begin_read(self, owner: int, pages: tuple[int, ...], until: int) -> Read:
+    def begin_read(self, owner: int, pages: NDArray[np.uint32], until: int) -> Read:
         return self.reads.begin(owner, pages, until)
 
     def check(self) -> None:

@@ -6,6 +6,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from omniflow_workers.pools.errors import OwnerGoneError
 from omniflow_workers.pools.wire import MOST_NUMBERS, Kind, Message, say
 
@@ -14,14 +17,14 @@ _PART = MOST_NUMBERS - 2
 
 @dataclass(eq=False, slots=True)
 class Read:
-    """A lease that `owner` has granted, on `pages`, until `until` (`now_ms`).
+    """A lease that `owner` has granted, on `pages` (shape (n,)), until `until` (`now_ms`).
 
     `leases`: those of the pool's book instead, once the owner is dead and this was reported; one for each part that
     fits into a message, 0 where the book has none.
     """
 
     owner: int
-    pages: tuple[int, ...]
+    pages: NDArray[np.uint32]
     until: int
     told: int
     """The end that the book knows, if it knows of it."""
@@ -29,7 +32,7 @@ class Read:
 
     def parts(self) -> Iterator[Message]:
         for start in range(0, len(self.pages), _PART):
-            yield say(Kind.READ, self.owner, self.until, *self.pages[start : start + _PART])
+            yield say(Kind.READ, self.owner, self.until, *self.pages[start : start + _PART].tolist())
 
 
 class Reads:
@@ -47,7 +50,7 @@ class Reads:
     def __len__(self) -> int:
         return sum(map(len, self._of.values()))
 
-    def begin(self, owner: int, pages: tuple[int, ...], until: int) -> Read:
+    def begin(self, owner: int, pages: NDArray[np.uint32], until: int) -> Read:
         """Raises `OwnerGoneError`: what was reported of it is all that is read of it."""
         if owner in self._dead or (owner <= self._newest and owner not in self._living):
             raise OwnerGoneError(owner)

@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from omniflow.v1.data_pb2 import PoolAccount
 from omniflow_core import (
     AddressInUse,
@@ -118,15 +121,15 @@ class PoolShare:
             self._send(said)
             return (before - len(member.extents)) * member.shape.extent_pages
 
-    def reading(self, owner: int, pages: Iterable[int], until: int) -> Reading:
-        """Says that `owner` has leased these pages to this process until `until` (`now_ms`), and they are read in
-        place: they stay as they are until then, or until the result is ended, even if the owner dies.
+    def reading(self, owner: int, pages: NDArray[np.uint32], until: int) -> Reading:
+        """Says that `owner` has leased these pages, shape (n,), to this process until `until` (`now_ms`), and they are
+        read in place: they stay as they are until then, or until the result is ended, even if the owner dies.
 
         Check the pages' generations after this and before they are used. Raises `OwnerGoneError`.
         """
         with self._changed:
             self._changed.wait_for(lambda: not self._member.claiming, _ANSWER_S)
-            read = self._member.begin_read(owner, tuple(pages), until)
+            read = self._member.begin_read(owner, pages, until)
         return Reading(read, self._renew, self._end_read)
 
     def counters(self) -> dict[str, int]:

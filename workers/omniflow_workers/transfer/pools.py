@@ -17,7 +17,7 @@ class SharedPool:
 
     def read(self, owner: int, pages: PageIds, until_ms: int, /) -> Reading | None:
         try:
-            return self._share.reading(owner, pages.tolist(), until_ms)
+            return self._share.reading(owner, pages, until_ms)
         except OwnerGoneError:
             return None
 

@@ -24,7 +24,7 @@ FRAME = 64 * 1024
 GROWTH = 100 * MEBIBYTE
 PATIENCE_S = 20.0
 # So long without a frame: it is held up.
-QUIET_S = 1.5
+QUIET_S = 2.5
 
 unruly = use(Unruly)
 

@@ -14,6 +14,8 @@ from omniflow.registry.blocking import BlockingEtcd
 from omniflow.registry.keys import Keys
 from tests.integration.registry.conftest import TTL, restarted
 
+PATIENCE_S = 30.0
+
 A_LEADER = """
 import sys
 from omniflow.registry import Election
@@ -54,7 +56,7 @@ def test_a_leader_killed_on_this_host_is_replaced_at_once(shared_etcd: str, clus
     leader.communicate()
     started = time.monotonic()
     assert standby.wait_elected(10) > term
-    assert time.monotonic() - started < 3  # its lease would have lasted for 10 s
+    assert time.monotonic() - started < 8  # its lease would have lasted for 10 s
     standby.close()
 
 
@@ -66,7 +68,7 @@ async def test_a_leader_meeting_a_higher_term_is_superseded(
     term = await leader.elected(10)
     other = Leader("127.0.0.1:2", term=term + 1000, host="elsewhere")
     operator.put(Keys(cluster).leader, other.encode(), lease=0)
-    async with asyncio.timeout(3 * TTL):
+    async with asyncio.timeout(PATIENCE_S):
         assert await leader.superseded() == other
     await asyncio.to_thread(leader.close)
     found = operator.get(Keys(cluster).leader)
@@ -84,7 +86,7 @@ def test_a_leader_whose_successor_came_and_went_is_superseded_too(
     held = operator.get(Keys(cluster).leader)
     assert held is not None
     operator.revoke(held.lease)
-    superseded_by = leader.wait_superseded(3 * TTL)
+    superseded_by = leader.wait_superseded(PATIENCE_S)
     assert superseded_by is not None
     assert superseded_by.term == term + 1000
     leader.close()
@@ -112,11 +114,11 @@ def test_a_leader_outlives_a_restart_of_etcd(own_etcd: EmbeddedEtcd) -> None:
     term = leader.wait_elected(10)
     own_etcd.stop()
     with leader._key.changed:
-        assert leader._key.changed.wait_for(lambda: not leader.reachable, TTL)
+        assert leader._key.changed.wait_for(lambda: not leader.reachable, PATIENCE_S)
     assert leader.term == term
     with restarted(own_etcd):
         with leader._key.changed:
-            assert leader._key.changed.wait_for(lambda: leader.reachable, 2 * TTL)
+            assert leader._key.changed.wait_for(lambda: leader.reachable, PATIENCE_S)
         assert leader.superseded_by is None
         assert leader.term == term
         leader.close()

@@ -19,11 +19,15 @@ A_REGISTERED_WORKER = """
 import os, sys
 from omniflow.registry import Registration, this_host
 from omniflow.v1.cluster_pb2 import WorkerInfo
-info = WorkerInfo(name=sys.argv[3], incarnation="first", pid=os.getpid(), host=sys.argv[4] or this_host())
-Registration(sys.argv[1], sys.argv[2], info, ttl=4).start()
+info = WorkerInfo(name=sys.argv[3], incarnation="first", pid=os.getpid(), host=sys.argv[5] or this_host())
+Registration(sys.argv[1], sys.argv[2], info, ttl=float(sys.argv[4])).start()
 print("registered", flush=True)
 sys.stdin.read()
 """
+
+# Whatever is quicker has not waited for the end of a lease, however busy the machine.
+LONG_TTL = 40.0
+PATIENCE_S = 30.0
 
 
 async def names(endpoint: str, cluster: str) -> list[str]:
@@ -55,7 +59,7 @@ async def test_a_lost_lease_is_registered_again(shared_etcd: str, cluster: str, 
         assert held is not None
         operator.revoke(held.lease)
         assert operator.get(key) is None
-        async with Registry(shared_etcd, cluster) as registry, asyncio.timeout(TTL):
+        async with Registry(shared_etcd, cluster) as registry, asyncio.timeout(PATIENCE_S):
             async for event in registry.watch_workers():
                 assert isinstance(event, Put)
                 assert event.name == "llm-0"
@@ -87,9 +91,9 @@ def test_two_workers_of_one_name_the_second_is_told_who_holds_it(shared_etcd: st
         assert not second.registered
 
 
-def start_worker(endpoint: str, cluster: str, name: str, host: str = "") -> "subprocess.Popen[str]":
+def start_worker(endpoint: str, cluster: str, name: str, *, ttl: float, host: str = "") -> "subprocess.Popen[str]":
     worker = subprocess.Popen(
-        [sys.executable, "-c", A_REGISTERED_WORKER, endpoint, cluster, name, host],
+        [sys.executable, "-c", A_REGISTERED_WORKER, endpoint, cluster, name, str(ttl), host],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -100,16 +104,16 @@ def start_worker(endpoint: str, cluster: str, name: str, host: str = "") -> "sub
 
 
 def test_a_worker_killed_on_this_host_is_replaced_at_once(shared_etcd: str, cluster: str) -> None:
-    worker = start_worker(shared_etcd, cluster, "llm-0")
+    worker = start_worker(shared_etcd, cluster, "llm-0", ttl=LONG_TTL)
     worker.kill()
     worker.communicate()
     started = time.monotonic()
     with Registration(shared_etcd, cluster, worker_info("llm-0", "second"), ttl=TTL):
-        assert time.monotonic() - started < TTL / 4
+        assert time.monotonic() - started < LONG_TTL / 2
 
 
 def test_a_worker_killed_on_another_host_is_replaced_when_its_lease_ends(shared_etcd: str, cluster: str) -> None:
-    worker = start_worker(shared_etcd, cluster, "llm-0", host="elsewhere")
+    worker = start_worker(shared_etcd, cluster, "llm-0", ttl=TTL, host="elsewhere")
     worker.kill()
     worker.communicate()
     with Registration(shared_etcd, cluster, worker_info("llm-0", "second"), ttl=TTL) as second:
@@ -120,11 +124,11 @@ def test_it_outlives_a_restart_of_etcd(own_etcd: EmbeddedEtcd) -> None:
     with Registration(own_etcd.endpoint, "c", worker_info("llm-0"), ttl=TTL) as registration:
         own_etcd.stop()
         with registration._key.changed:
-            assert registration._key.changed.wait_for(lambda: not registration.reachable, TTL)
+            assert registration._key.changed.wait_for(lambda: not registration.reachable, PATIENCE_S)
         with restarted(own_etcd):
             with registration._key.changed:
-                assert registration._key.changed.wait_for(lambda: registration.reachable, 2 * TTL)
-            assert registration.wait_registered(TTL)
+                assert registration._key.changed.wait_for(lambda: registration.reachable, PATIENCE_S)
+            assert registration.wait_registered(PATIENCE_S)
 
 
 def test_without_etcd_the_error_names_the_endpoint_and_the_cure() -> None:

@@ -20,7 +20,8 @@ from omniflow.v1.job_pb2_grpc import JobServiceStub
 from omniflow_core import Activation, Node
 from tests.integration.scheduler.conftest import SchedulerRun, one_node_flow, running_scheduler, text_port
 
-GRACE_S = 1.0
+# Long enough for a client to be back on a busy machine.
+GRACE_S = 3.0
 PATIENCE_S = 15.0
 
 

@@ -76,7 +76,7 @@ fn who_stops_in_the_middle_of_a_word_holds_up_nobody() {
 
 #[test]
 fn who_says_nothing_for_too_long_is_let_go_of() {
-    let (_server, address, closed) = served_patiently(Duration::from_millis(200));
+    let (_server, address, closed) = served_patiently(Duration::from_millis(500));
     RawClient::silent(&address).is_closed();
     let mut client = RawClient::silent(&address);
     client.write(b"PRI * HT");

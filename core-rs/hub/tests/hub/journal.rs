@@ -19,7 +19,7 @@ fn journaled(folder: &Path, term: u64) -> HubConfig {
     HubConfig {
         term,
         journal: Some(JournalConfig::new(folder)),
-        heartbeat_limit: Duration::from_millis(500),
+        heartbeat_limit: Duration::from_secs(1),
         ..config()
     }
 }

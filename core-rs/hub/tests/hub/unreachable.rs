@@ -129,8 +129,8 @@ fn a_job_between_two_living_workers_that_cannot_meet_fails_and_names_them() {
 #[test]
 fn a_job_whose_consumer_is_unreachable_because_it_is_dying_goes_on_elsewhere() {
     let config = HubConfig {
-        heartbeat: Duration::from_millis(20),
-        heartbeat_limit: Duration::from_millis(200),
+        heartbeat: Duration::from_millis(50),
+        heartbeat_limit: Duration::from_secs(1),
         ..config()
     };
     let cluster = Cluster::new(config);

@@ -22,7 +22,7 @@ struct Pair {
 impl Pair {
     async fn new() -> Self {
         let hasty = |_: &std::path::Path, config: &mut omniflow_node::NodeConfig| {
-            config.lease = Duration::from_millis(100);
+            config.lease = Duration::from_millis(500);
         };
         let (lender, reader) = (worker_with(1, hasty), worker(2, 64 << 20));
         let peers = [&lender.peer, &reader.peer];

@@ -126,7 +126,7 @@ async fn rule_19_what_a_reader_holds_is_free_when_it_hangs_up() {
 
 #[tokio::test]
 async fn rule_19_a_lease_that_nobody_renews_ends_and_raises_the_generation() {
-    let one = worker_with(1, |_, config| config.lease = Duration::from_millis(300));
+    let one = worker_with(1, |_, config| config.lease = Duration::from_secs(1));
     let (mut reader, scheduler) = Played::of(&one).await;
     let lent = reader.lent().await;
     let offered = omniflow_arena::take_offers(&reader.door, Some(PATIENCE)).expect("passed on");

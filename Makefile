@@ -82,6 +82,7 @@ bench-idle: setup ## what a cluster costs that does nothing
 bench-llm: setup ## the llm role, through the system and its engine alone, against Hugging Face generate
 	$(PYTHON) benchmarks/llm_system.py
 	$(PYTHON) benchmarks/llm_engine.py
+	$(PYTHON) benchmarks/stored_prompts.py
 
 bench-peers: setup ## set up the peers' environments under .peers/ (large, slow; benchmarks skip what is missing)
 	benchmarks/peers/setup.sh

@@ -853,6 +853,12 @@ class PageTiers:
         for what the run grows by. All or nothing: raises `OutOfPages` (`make_room`), `QuotaExceeded`, `UnknownEntry`.
         """
 
+    def hold(self, tier: str, entries: list[int]) -> PageRun:
+        """A hit that is read where it lies: a run over the copies in `tier` of the first of `entries`, up to one that
+        has none there. Nothing is moved. Of these, the first count as used last. Raises `UnknownEntry`,
+        `InvalidArgument`.
+        """
+
     def make_room(self, tier: str, pages: int) -> Room:
         """Makes `pages` pages of a tier free, now or when moves are finished, as far as that can be had: copies that
         nobody holds leave, least worth first, for a slower tier that has room, or for good. Raises `InvalidArgument`.

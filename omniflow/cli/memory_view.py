@@ -69,8 +69,18 @@ def _sharing(account: MemoryAccount) -> str:
         said.append(f"{blobs.blobs_now:,} values by handle ({describe_bytes(blobs.bytes_now)})")
     if account.jobs:
         said.append(f"{len(account.jobs):,} jobs hold memory")
+    said += [_stored(pool) for pool in account.pools if pool.HasField("stored")]
     said += [_book(pool) for pool in account.pools if pool.HasField("book")]
     return "; ".join(said)
+
+
+def _stored(pool: PoolAccount) -> str:
+    """Of pages that outlive the pool."""
+    stored = pool.stored
+    return (
+        f"{stored.stored:,} of {stored.total:,} pages on disk ({stored.written:,} written, "
+        f"{stored.read:,} read for {stored.hits:,} prompts so far)"
+    )
 
 
 def _book(pool: PoolAccount) -> str:

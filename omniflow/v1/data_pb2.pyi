@@ -671,6 +671,7 @@ class PoolAccount(_message.Message):
     OWN_EXTENTS_FIELD_NUMBER: _builtins.int
     WITHHELD_FIELD_NUMBER: _builtins.int
     BOOK_FIELD_NUMBER: _builtins.int
+    STORED_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     layout: _builtins.str
     arena: _builtins.bytes
@@ -699,6 +700,10 @@ class PoolAccount(_message.Message):
     def book(self) -> Global___PoolBookAccount:
         """only from the worker that keeps it"""
 
+    @_builtins.property
+    def stored(self) -> Global___StoredAccount:
+        """of a role that keeps pages on disk"""
+
     def __init__(
         self,
         *,
@@ -718,14 +723,66 @@ class PoolAccount(_message.Message):
         own_extents: _builtins.int = ...,
         withheld: _builtins.int = ...,
         book: Global___PoolBookAccount | None = ...,
+        stored: Global___StoredAccount | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["book", b"book"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["book", b"book", "stored", b"stored"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena", b"arena", "book", b"book", "free", b"free", "held", b"held", "indexed", b"indexed", "layout", b"layout", "leased", b"leased", "leases", b"leases", "model", b"model", "own", b"own", "own_extents", b"own_extents", "page_bytes", b"page_bytes", "pinned", b"pinned", "references", b"references", "total", b"total", "withheld", b"withheld"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arena", b"arena", "book", b"book", "free", b"free", "held", b"held", "indexed", b"indexed", "layout", b"layout", "leased", b"leased", "leases", b"leases", "model", b"model", "own", b"own", "own_extents", b"own_extents", "page_bytes", b"page_bytes", "pinned", b"pinned", "references", b"references", "stored", b"stored", "total", b"total", "withheld", b"withheld"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PoolAccount: _TypeAlias = PoolAccount  # noqa: Y015
+
+@_typing.final
+class StoredAccount(_message.Message):
+    """Pages in a file. Counts are of pages, since the worker's start, but those that say otherwise."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILE_BYTES_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    STORED_FIELD_NUMBER: _builtins.int
+    WAITING_NOW_FIELD_NUMBER: _builtins.int
+    HITS_FIELD_NUMBER: _builtins.int
+    READ_FIELD_NUMBER: _builtins.int
+    WRITTEN_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    DAMAGED_FIELD_NUMBER: _builtins.int
+    file_bytes: _builtins.int
+    total: _builtins.int
+    """for which there is room"""
+    stored: _builtins.int
+    """that are there now"""
+    waiting_now: _builtins.int
+    """held until they are written"""
+    hits: _builtins.int
+    """prompts that pages were read for"""
+    read: _builtins.int
+    written: _builtins.int
+    skipped: _builtins.int
+    """not written, for want of time or of room"""
+    damaged: _builtins.int
+    """not what was written, when they were read; computed instead"""
+    def __init__(
+        self,
+        *,
+        file_bytes: _builtins.int = ...,
+        total: _builtins.int = ...,
+        stored: _builtins.int = ...,
+        waiting_now: _builtins.int = ...,
+        hits: _builtins.int = ...,
+        read: _builtins.int = ...,
+        written: _builtins.int = ...,
+        skipped: _builtins.int = ...,
+        damaged: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["damaged", b"damaged", "file_bytes", b"file_bytes", "hits", b"hits", "read", b"read", "skipped", b"skipped", "stored", b"stored", "total", b"total", "waiting_now", b"waiting_now", "written", b"written"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StoredAccount: _TypeAlias = StoredAccount  # noqa: Y015
 
 @_typing.final
 class PoolBookAccount(_message.Message):

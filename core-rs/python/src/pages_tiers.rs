@@ -107,6 +107,13 @@ impl PageTiers {
         })
     }
 
+    fn hold(&self, py: Python<'_>, tier: &str, entries: Vec<u64>) -> PyResult<PageRun> {
+        let tier = parse(tier)?;
+        let entries: Vec<EntryId> = entries.into_iter().map(EntryId).collect();
+        let held = locks::briefly(py, &self.tiers, |tiers| tiers.hold(tier, &entries));
+        held.map(PageRun::from).map_err(errors::tiers)
+    }
+
     fn make_room(&self, py: Python<'_>, tier: &str, pages: usize) -> PyResult<Room> {
         let tier = parse(tier)?;
         let room = locks::briefly(py, &self.tiers, |tiers| tiers.make_room(tier, pages))

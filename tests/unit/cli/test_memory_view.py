@@ -14,6 +14,7 @@ from omniflow.v1.data_pb2 import (
     PoolAccount,
     PoolBookAccount,
     PullAccount,
+    StoredAccount,
 )
 
 POOL = PoolAccount(model="ab" * 32, page_bytes=737_280, total=728, own=728, held=40, indexed=36, leased=12, free=688)
@@ -56,6 +57,12 @@ def test_who_keeps_the_book_of_a_pool_says_how_it_is_used() -> None:
     pool = PoolAccount(book=PoolBookAccount(owners_now=3, extents=64, owned=12, orphaned=2, withheld=5))
     (line,) = sharing_lines([WorkerMemory(worker="one", account=MemoryAccount(pools=[pool]))])
     assert line.endswith("pool of 3 workers: 12 of 64 extents in use, 2 of dead workers, 5 pages of theirs still read")
+
+
+def test_who_keeps_pages_on_disk_says_how_many() -> None:
+    pool = PoolAccount(stored=StoredAccount(total=2048, stored=1200, written=1500, read=900, hits=40))
+    (line,) = sharing_lines([WorkerMemory(worker="one", account=MemoryAccount(pools=[pool]))])
+    assert line.endswith("1,200 of 2,048 pages on disk (1,500 written, 900 read for 40 prompts so far)")
 
 
 def test_the_json_form_has_every_counter_and_the_reason_of_silence() -> None:

@@ -109,6 +109,20 @@ def test_two_who_want_the_same_page_bring_it_once() -> None:
     assert second.awaited == [first.begun[1].id]
 
 
+def test_what_is_read_where_it_lies_cannot_leave_meanwhile() -> None:
+    machine = Machine(2, 2, 2)
+    entries = machine.compute([5, 6])
+    machine.make_room("device", 2)
+    with machine.tiers.hold("host", entries) as run:
+        assert machine.memory["host"][memoryview(run).tolist()].tolist() == [5, 6]
+        assert machine.make_room("host", 2) == []
+        assert machine.tiers.counters("host")[0] == 2
+        assert len(machine.tiers.hold("disk", entries)) == 0
+    machine.make_room("host", 2)
+    assert machine.tiers.counters("host")[0] == 0
+    machine.check()
+
+
 def test_arguments_that_can_never_be_right_are_refused() -> None:
     machine = Machine(2, 2, 2)
     with pytest.raises(InvalidArgument, match="device, host and disk"):

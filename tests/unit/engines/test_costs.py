@@ -29,6 +29,14 @@ def test_pages_are_fetched_when_their_bytes_come_sooner_than_their_tokens_are_co
     assert costs.worth_fetching("far", size, tokens, rate(1e-1))
 
 
+def test_a_disk_is_read_when_its_bytes_come_sooner_than_their_tokens_are_computed() -> None:
+    costs = FetchCosts()
+    assert costs.worth_reading(1 << 30, 1, rate(1e-3))
+    costs.read(1_000_000, 0.05)
+    assert costs.worth_reading(1_000_000, 100, rate(1e-3))
+    assert not costs.worth_reading(1_000_000, 40, rate(1e-3))
+
+
 def test_nobody_is_asked_for_what_is_computed_in_less_time() -> None:
     costs = FetchCosts()
     costs.asked(0.01)

@@ -59,6 +59,7 @@ class Stalling:
     def __init__(self) -> None:
         self.goes_on = threading.Event()
         self.timeouts: list[float] = []
+        self.firsts: list[int] = []
         self.pages = np.arange(PAGES, dtype=np.uint32)
 
     def workers(self, model: str, layout: str) -> list[str]:
@@ -69,6 +70,7 @@ class Stalling:
 
     def pull(self, sink: PageSource, target: PageIds, *, first: int = 0, timeout: float = 30.0) -> PullReport:
         self.timeouts.append(timeout)
+        self.firsts.append(first)
         if not self.goes_on.wait(PATIENCE_S):
             raise PullFailed("nothing comes", worker=self.worker)
         return PullReport(len(target), 1000, 0.001, "collective")
@@ -80,6 +82,25 @@ class Stalling:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
         """Given back."""
+
+
+class Disk:
+    """This worker's, with the first pages of every prompt; `damaged` of these turn out not to be there."""
+
+    def __init__(self, pages: int = 3, damaged: int = 0) -> None:
+        self.pages = pages
+        self.damaged = damaged
+        self.read_after: list[int] = []
+
+    def follow(self, keys: PageKeys, known: int) -> int:
+        return max(0, self.pages - known)
+
+    def read(self, keys: PageKeys, run: PageRun, known: int) -> int:
+        self.read_after.append(known)
+        return len(run) - known - self.damaged
+
+    def used(self, keys: PageKeys) -> None:
+        """Well."""
 
 
 class Reader:
@@ -105,13 +126,13 @@ def stands_in(made: object) -> Any:
 class World:
     """One engine's fetching, and others who stall."""
 
-    def __init__(self, reuse: Reuse = "auto", seconds_a_token: float | None = None) -> None:
+    def __init__(self, reuse: Reuse = "auto", seconds_a_token: float | None = None, disk: Disk | None = None) -> None:
         self.pages = stands_in(Pages())
         self.others = stands_in(Stalling())
         rate = PrefillRate()
         if seconds_a_token is not None:
             rate.computed(100, 100 * seconds_a_token)
-        self.fetching = Fetching(self.pages, self.others, rate, reuse)
+        self.fetching = Fetching(self.pages, self.others, rate, reuse, stands_in(disk))
         self._prompts = 0
 
     def request(self) -> Request:
@@ -191,3 +212,42 @@ def test_nothing_is_looked_for_that_is_cancelled_before_a_thread_is_free(world: 
     assert world.fetching.begin(request)
     assert world.found() == [request]
     assert world.others.timeouts == []
+
+
+@pytest.mark.parametrize("damaged", [0, 1, 3])
+def test_others_are_asked_only_for_what_is_not_on_disk(damaged: int) -> None:
+    world = World("always", disk=Disk(3, damaged))
+    world.others.goes_on.set()
+    request = world.request()
+    assert world.fetching.begin(request)
+    assert world.found() == [request]
+    world.fetching.close()
+    assert world.others.firsts == [3 - damaged]
+    run = request.sequence.kept
+    assert run is not None
+    assert len(run) == PAGES
+    run.release()
+    world.pages.index.evict(PAGES)
+    assert world.pages.allocator.counters()["held"] == 0
+
+
+def test_what_somebody_has_just_computed_for_a_prompt_comes_before_the_disk() -> None:
+    disk = Disk(PAGES)
+    world = World("auto", disk=disk)
+    world.others.goes_on.set()
+    assert world.fetching.begin(world.request(), handed_over=True)
+    world.found()
+    world.fetching.close()
+    assert world.others.firsts == [0]
+    assert disk.read_after == []
+
+
+def test_the_disk_is_read_also_when_nothing_of_others_is_wanted() -> None:
+    disk = Disk(PAGES)
+    world = World("never", disk=disk)
+    request = world.request()
+    assert world.fetching.begin(request)
+    assert world.found() == [request]
+    assert (disk.read_after, world.others.timeouts) == ([0], [])
+    assert not world.fetching.begin(request), "all is in the pool"
+    world.fetching.close()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omniflow_core import KeyChain, PageAllocator, PrefixIndex
+from omniflow_core import KeyChain, PageAllocator, PageKeys, PageRun, PrefixIndex
 from omniflow_workers.engines.planner import Limits, Planner, Work
 from omniflow_workers.engines.sequence import Phase, Sequence, page_ids
 
@@ -29,10 +29,30 @@ class Lent:
         self.released += 1
 
 
+class Slow:
+    """Keeps what it is offered elsewhere, some day."""
+
+    def __init__(self) -> None:
+        self.offered: list[int] = []
+        self.held: list[PageRun] = []
+
+    def offer(self, keys: PageKeys, run: PageRun) -> None:
+        self.offered.append(len(keys))
+        self.held.append(run.share(len(keys)))
+
+    def give_way(self) -> bool:
+        held, self.held = self.held, []
+        for run in held:
+            run.release()
+        return bool(held)
+
+
 class World:
     """A planner, and a pool whose slots hold the token that was computed there."""
 
-    def __init__(self, pages: int = 64, context: int = 1000, limits: Limits | None = None) -> None:
+    def __init__(
+        self, pages: int = 64, context: int = 1000, limits: Limits | None = None, keeper: Slow | None = None
+    ) -> None:
         self.allocator = PageAllocator(pages)
         self.index = PrefixIndex(self.allocator)
         self.planner = Planner(
@@ -42,6 +62,7 @@ class World:
             context,
             lambda tenant: KeyChain("model", "layout", PAGE, tenant.encode()),
             limits or Limits(running=4, step_tokens=16, mixed_tokens=8),
+            keeper=keeper,
         )
         self.slots = np.full((pages + LENT) * PAGE, -1, np.int64)
         self.computed = 0
@@ -139,6 +160,20 @@ def test_a_hit_shares_the_pages_when_there_is_no_room_to_copy_them() -> None:
     assert again.reused == 12
     assert again.source is None
     world.run()
+
+
+def test_what_is_computed_is_offered_to_whoever_keeps_it_and_held_no_longer_than_pages_are_free() -> None:
+    keeper = Slow()
+    world = World(pages=8, keeper=keeper)
+    world.sequence(list(range(10)), new=7)
+    world.run()
+    assert keeper.offered == [2, 4]
+    world.sequence(list(range(100, 116)), new=8)
+    world.run()
+    assert len(keeper.held) == 2, "those of the second one"
+    keeper.give_way()
+    world.index.make_room(7)
+    assert world.allocator.counters()["held"] == 0
 
 
 def test_a_prompt_of_known_pages_only_still_computes_its_last_token() -> None:

@@ -43,11 +43,13 @@ class PrefillRate:
 
 
 class FetchCosts:
-    """What it takes to ask others for pages, and to have them sent. What was never measured is tried."""
+    """What it takes to ask others for pages, to have them sent, and to read own ones from disk. What was never measured
+    is tried."""
 
     def __init__(self) -> None:
         self._asking = Mean()
         self._seconds_a_byte: dict[str, Mean] = {}
+        self._reading = Mean()
 
     def asked(self, seconds: float) -> None:
         """To ask all who may have pages took so long."""
@@ -58,6 +60,11 @@ class FetchCosts:
         if size:
             self._seconds_a_byte.setdefault(worker, Mean()).measured(seconds / size)
 
+    def read(self, size: int, seconds: float) -> None:
+        """So many bytes came from this worker's disk in that time."""
+        if size:
+            self._reading.measured(seconds / size)
+
     def worth_asking(self, tokens: int, rate: PrefillRate) -> bool:
         """Whether to compute so many tokens takes longer than to ask whether anyone has them."""
         return _worth(self._asking, 1, tokens, rate)
@@ -65,6 +72,10 @@ class FetchCosts:
     def worth_fetching(self, worker: str, size: int, tokens: int, rate: PrefillRate) -> bool:
         """Whether to compute so many tokens takes longer than to have `size` bytes sent by `worker`."""
         return _worth(self._seconds_a_byte.setdefault(worker, Mean()), size, tokens, rate)
+
+    def worth_reading(self, size: int, tokens: int, rate: PrefillRate) -> bool:
+        """Whether to compute so many tokens takes longer than to read `size` bytes from this worker's disk."""
+        return _worth(self._reading, size, tokens, rate)
 
 
 def _worth(mean: Mean, units: int, tokens: int, rate: PrefillRate) -> bool:

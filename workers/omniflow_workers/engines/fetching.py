@@ -1,4 +1,5 @@
-"""Pages of prompts that other workers have: looked for beside the engine's thread, taken when that is cheaper."""
+"""Pages of prompts that lie on disk, or with other workers: looked for beside the engine's thread, taken when that is
+cheaper than to compute them."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from omniflow_core import PageKeys
+from omniflow_core import OutOfPages, PageKeys, PageRun
 from omniflow_workers.engines.costs import FetchCosts, PrefillRate
 from omniflow_workers.engines.loop import Request
 from omniflow_workers.engines.planner import return_borrowed
@@ -19,6 +20,7 @@ from omniflow_workers.engines.sequence import Sequence, page_ids
 from omniflow_workers.transfer import Borrowed, Peers
 
 if TYPE_CHECKING:
+    from omniflow_workers.engines.torch.disk_tier import DiskTier
     from omniflow_workers.engines.torch.pages import EnginePages
 
 log = logging.getLogger(__name__)
@@ -43,9 +45,13 @@ _STUCK_S = 0.25
 class Fetching:
     """Of one engine. `begin` and `found` belong to the thread that steps it."""
 
-    def __init__(self, pages: EnginePages, peers: Peers, rate: PrefillRate, reuse: Reuse) -> None:
+    def __init__(
+        self, pages: EnginePages, peers: Peers, rate: PrefillRate, reuse: Reuse, disk: DiskTier | None = None
+    ) -> None:
+        """`reuse`: what other workers have; what is on this one's `disk` is taken when that is cheaper, or always."""
         self._pages = pages
         self._peers = peers
+        self._disk = disk
         self._rate = rate
         self._reuse = reuse
         self._costs = FetchCosts()
@@ -62,18 +68,20 @@ class Fetching:
 
         False: not worth it, go on with the request. True: `found` gives it back.
         """
-        if self._reuse == "never":
+        if self._reuse == "never" and self._disk is None:
             return False
         keys = self._keys(request.sequence)
-        missing = len(keys) - self._pages.known(keys, len(keys))
-        if missing == 0 or not (handed_over or self._may_pay(missing)) or self._stuck():
+        known = self._pages.known(keys, len(keys))
+        if known == len(keys) or not (self._may_ask(len(keys) - known, handed_over) or self._on_disk(keys, known)):
+            return False
+        if self._stuck():
             return False
         within = self._within(handed_over)
         # One that finds a thread free is looked for however late that comes to run.
         begins_by = time.monotonic() + max(within, _STUCK_S) if self._busy else math.inf
         self.waiting += 1
         self._wanted.add(request)
-        self._threads.submit(self._look, request, keys, within, begins_by)
+        self._threads.submit(self._look, request, keys, within, begins_by, handed_over)
         return True
 
     def found(self, patience: float) -> list[Request]:
@@ -125,21 +133,67 @@ class Fetching:
             return _ALWAYS_S
         return _HANDED_OVER_S if handed_over else _WITHIN_S
 
-    def _may_pay(self, missing: int) -> bool:
+    def _may_ask(self, missing: int, handed_over: bool) -> bool:
+        """Whether it may pay to ask others for so many pages."""
+        if self._reuse == "never" or missing == 0:
+            return False
+        if handed_over:
+            return True
         if not self._peers.workers(self._pages.model, self._pages.layout):
             return False
         tokens = missing * self._pages.page_tokens
         return self._reuse == "always" or self._costs.worth_asking(tokens, self._rate)
 
-    def _look(self, request: Request, keys: PageKeys, within: float, begins_by: float) -> None:
+    def _on_disk(self, keys: PageKeys, known: int) -> int:
+        """How many pages behind the known ones are on disk, and are read sooner than computed."""
+        found = self._disk.follow(keys, known) if self._disk is not None else 0
+        if not found or self._reuse == "always":
+            return found
+        size, tokens = found * self._pages.page_bytes, found * self._pages.page_tokens
+        return found if self._costs.worth_reading(size, tokens, self._rate) else 0
+
+    def _look(self, request: Request, keys: PageKeys, within: float, begins_by: float, handed_over: bool) -> None:
         try:
             if time.monotonic() <= begins_by and not request.listener.cancelled:
-                self._fetch(request, keys, within)
+                self._find(request, keys, within, handed_over)
         except Exception as error:  # whatever it is, the pages can be computed
             log.warning("%s: computes what others may have: %s", request.sequence.name, error)
         finally:
             self._moved = time.monotonic()
             self._over.put(request)
+
+    def _find(self, request: Request, keys: PageKeys, within: float, handed_over: bool) -> None:
+        """What is handed over lies in somebody's memory; else the own disk is nearest."""
+        if not handed_over:
+            self._read(request.sequence, keys)
+        missing = len(keys) - self._pages.known(keys, len(keys))
+        if self._may_ask(missing, handed_over):
+            self._fetch(request, keys, within)
+        if handed_over and request.sequence.borrowed is None:
+            self._read(request.sequence, keys)
+
+    def _read(self, sequence: Sequence, keys: PageKeys) -> None:
+        """From disk, into pages of the engine's own, where the index finds them."""
+        known = self._pages.known(keys, len(keys))
+        found = self._on_disk(keys, known)
+        if self._disk is None or not found:
+            return
+        run = self._pages.keep(keys, known)
+        try:
+            known, wanted = len(run), known + found
+            started = time.perf_counter()
+            self._pages.extend(run, wanted - known)
+            run.truncate(known + self._disk.read(keys, run, known))
+            self._pages.take_in(keys[: len(run)], run)
+        except OutOfPages:  # those who run have them all
+            run.release()
+            return
+        except BaseException:
+            run.release()
+            raise
+        self._costs.read((len(run) - known) * self._pages.page_bytes, time.perf_counter() - started)
+        self._disk.used(keys)
+        _keep(sequence, run)
 
     def _fetch(self, request: Request, keys: PageKeys, within: float) -> None:
         sequence = request.sequence
@@ -183,4 +237,12 @@ class Fetching:
             run.release()
             raise
         self._costs.fetched(borrowed.worker, report.bytes, report.seconds)
-        sequence.kept, sequence.pulled = run, report.pages * self._pages.page_tokens
+        _keep(sequence, run)
+        sequence.pulled = report.pages * self._pages.page_tokens
+
+
+def _keep(sequence: Sequence, run: PageRun) -> None:
+    """Until it is admitted, in place of what was found of it before, which is the beginning of this."""
+    if sequence.kept is not None:
+        sequence.kept.release()
+    sequence.kept = run

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from omniflow_core import KeyChain, OutOfPages, PageAllocator, PrefixIndex
+from omniflow_core import KeyChain, OutOfPages, PageAllocator, PageKeys, PageRun, PrefixIndex
 from omniflow_workers.engines.sequence import Phase, Sequence, no_pages, page_ids
 
 
@@ -61,6 +61,17 @@ class FixedPool:
         return 0
 
 
+class Keeper(Protocol):
+    """Keeps elsewhere what was computed."""
+
+    def offer(self, keys: PageKeys, run: PageRun) -> None:
+        """The first pages of `run` have these keys, and are written to no more. Never waits; what it holds of them
+        beyond this call, it shares."""
+
+    def give_way(self) -> bool:
+        """Lets go of pages that it holds, as they are needed. Whether it held any."""
+
+
 class Planner:
     """Admits, feeds and ends sequences on the pages of one pool.
 
@@ -82,14 +93,17 @@ class Planner:
         new_chain: Callable[[str], KeyChain],
         limits: Limits,
         pool: Pool | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
-        """`new_chain`: an empty chain of page keys for a tenant; `pool`: where more pages come from."""
+        """`new_chain`: an empty chain of page keys for a tenant; `pool`: where more pages come from; `keeper`: is
+        offered what comes into the index."""
         self._allocator = allocator
         self._index = index
         self._page_tokens = page_tokens
         self._new_chain = new_chain
         self._limits = limits
         self._pool = pool or FixedPool(allocator)
+        self._keeper = keeper
         self.capacity = min(context_tokens, self._pool.limit * page_tokens)
         """The longest sequence that can ever be computed, in tokens."""
         self.waiting: deque[Sequence] = deque()
@@ -287,7 +301,13 @@ class Planner:
 
     def _make_room(self, pages: int) -> None:
         """Raises `OutOfPages`. What nobody uses comes before what somebody may use again."""
-        if self._allocator.free_pages < pages and not self._pool.grow(pages):
+        if self._allocator.free_pages >= pages or self._pool.grow(pages):
+            return
+        try:
+            self._index.make_room(pages)
+        except OutOfPages:
+            if self._keeper is None or not self._keeper.give_way():
+                raise
             self._index.make_room(pages)
 
     def _trim(self) -> None:
@@ -322,7 +342,10 @@ class Planner:
             return
         assert sequence.run is not None
         assert sequence.chain is not None
-        self._index.insert(sequence.chain, sequence.run, max_pages=sequence.computed // self._page_tokens)
+        full = sequence.computed // self._page_tokens
+        self._index.insert(sequence.chain, sequence.run, max_pages=full)
+        if self._keeper is not None and full:
+            self._keeper.offer(sequence.chain.keys[:full], sequence.run)
 
     def _pages(self, tokens: int) -> int:
         return -(-tokens // self._page_tokens)

@@ -37,9 +37,12 @@ class LlmEngine(EngineRole, ABC):
         """Maps the model's weights, converting them first when the cache has none."""
         # Torch comes with this import: only a worker that serves the role pays for it.
         from omniflow_workers.engines.torch.converting import in_child
+        from omniflow_workers.engines.torch.disk_file import DiskOptions
         from omniflow_workers.engines.torch.service import open_service
 
         self._running = options.running
+        owner = (context.cluster, context.worker, type(self).name)
+        disk = DiskOptions(context.cache / "kv", owner, options.kv_disk_bytes) if options.kv_disk_bytes else None
         self._service = open_service(
             options.model,
             context.cache,
@@ -50,6 +53,7 @@ class LlmEngine(EngineRole, ABC):
             limits=Limits(options.running, options.step_tokens, options.mixed_tokens),
             converting=in_child,
             cluster=context.cluster,
+            disk=disk,
         )
         self._prompts = Prompts(self._service.tokenizer, self._service.loop.capacity)
 
@@ -57,6 +61,8 @@ class LlmEngine(EngineRole, ABC):
         """Lets go of what is held. The last role of the process that holds the weights frees them."""
         if self._fetching is not None:
             self._fetching.close()
+        if self._service.disk is not None:
+            self._service.disk.close()
         self._service.pages.hand_overs.close()
         self._service.engine.pool.close()
         self._service.weights.release()
@@ -81,11 +87,11 @@ class LlmEngine(EngineRole, ABC):
         share = self._service.engine.pool.share
         if share is not None:
             peers.share(SharedPool(share))
-        self._fetching = Fetching(self._service.pages, peers, self._service.loop.rate, self._reuse)
+        self._fetching = Fetching(self._service.pages, peers, self._service.loop.rate, self._reuse, self._service.disk)
 
     def account(self, into: MemoryAccount) -> None:
         """Adds the engine's pages."""
-        self._service.pages.account(into)
+        self._service.account(into)
 
     def submit(self, request: Request, *, handed_over: bool = False) -> None:
         """Has the engine compute it, with what others have of its prompt. `handed_over`: somebody has."""

@@ -16,6 +16,11 @@ class EngineOptions(BaseModel):
     threads: int | None = Field(default=None, ge=1, description="CPU threads of the engine; None: torch's choice")
     page_tokens: int = Field(default=16, ge=1, le=1024)
     kv_bytes: int = Field(default=512 * 1024 * 1024, ge=1, description="of KV that it may have at once; taken as used")
+    kv_disk_bytes: int = Field(
+        default=0,
+        ge=0,
+        description="of a file in the cache folder, where pages of prompts outlive the pool and the worker; 0: none",
+    )
     running: int = Field(default=16, ge=1, description="prompts and answers computed at once")
     step_tokens: int = Field(default=512, ge=1, description="most tokens of one step")
     mixed_tokens: int = Field(default=256, ge=1, description="most prompt tokens of a step that others wait for too")

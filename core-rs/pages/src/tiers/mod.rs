@@ -202,6 +202,27 @@ impl Tiers {
         })
     }
 
+    /// A hit that is read where it lies: the copies in `tier` of the first of `entries`, up to one that has none there,
+    /// held until the run is dropped. Nothing is moved. Of these, the first count as used last: what comes behind them is
+    /// worth nothing without them, whether or not they are known to be their parents.
+    pub fn hold(&mut self, tier: Tier, entries: &[EntryId]) -> Result<Run, TierError> {
+        let pool = self.pool(tier)?.clone();
+        let mut pages = Vec::with_capacity(entries.len());
+        for &id in entries {
+            match &self.entry(id)?.copies[tier.index()] {
+                Some(page) => pages.push(page),
+                None => break,
+            }
+        }
+        let run = pool.run_of(pages)?;
+        for &id in entries[..run.len()].iter().rev() {
+            self.now += 1;
+            let now = self.now;
+            self.change(id, |entry| entry.used = now);
+        }
+        Ok(run)
+    }
+
     /// The page of a move was copied: the entry has the copy. One that was moved to a slower tier leaves the place where
     /// it was, unless it was used meanwhile. None when the entry was removed meanwhile. `UnknownMove`, and nothing
     /// happens, when the move was finished or aborted before.

@@ -172,6 +172,32 @@ fn a_hit_brings_a_page_back_and_keeps_the_copy_below() {
 }
 
 #[test]
+fn what_is_read_where_it_lies_stays_meanwhile_and_counts_as_used_its_beginning_last() {
+    let mut bench = Bench::new(1, 1, 4);
+    let worth = Worth::new(10, 4096, 0.5).unwrap();
+    // Nobody knows that these come behind each other.
+    let slots = bench.pools[2].allocate(4).unwrap();
+    let pages = slots.hold(0..4).into_iter();
+    let entries: Vec<EntryId> = pages
+        .map(|page| bench.tiers.insert(page, None, worth).unwrap())
+        .collect();
+    drop(slots);
+    let on_device = bench.one(10, 0.5);
+    let held = bench
+        .tiers
+        .hold(Tier::Disk, &[entries[0], entries[1], on_device, entries[2]])
+        .unwrap();
+    assert_eq!(held.len(), 2, "up to one that lies elsewhere");
+    assert_eq!(bench.make_room(Tier::Disk, 4), [entries[2], entries[3]]);
+    bench.tiers.check().unwrap();
+    drop(held);
+    assert_eq!(bench.make_room(Tier::Disk, 4), [entries[1], entries[0]]);
+    let gone = bench.tiers.hold(Tier::Disk, &entries).unwrap_err();
+    assert_eq!(gone, TierError::UnknownEntry(entries[0]));
+    assert_eq!(bench.pools[2].counters().references, 0);
+}
+
+#[test]
 fn an_aborted_move_leaves_nothing_pinned_and_a_late_completion_changes_nothing() {
     let mut bench = Bench::new(2, 2, 2);
     let entry = bench.one(10, 1.0);

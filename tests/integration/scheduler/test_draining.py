@@ -84,7 +84,7 @@ async def test_while_it_drains_health_says_so_and_new_jobs_are_refused(patient: 
 
 
 async def test_a_second_signal_ends_it_at_once(patient: SchedulerRun) -> None:
-    async with Client(patient.address, connect_timeout=1.0) as client:
+    async with Client(patient.address) as client:
         await waiting_job(client)
         patient.process.send_signal(signal.SIGTERM)
         await not_serving(patient.address)

@@ -218,7 +218,10 @@ def connect(
             continue
         try:
             end = dial(address, tls, limits.connect_s)
-        except (HungUp, ValueError, OSError) as error:
+        except HungUp as error:
+            said.append(str(error))  # which names the address
+            continue
+        except (ValueError, OSError) as error:
             said.append(f"{address}: {error}")
             continue
         try:
@@ -230,7 +233,11 @@ def connect(
         host = "" if is_unix(address) else address.removeprefix("tcp:").rpartition(":")[0].strip("[]")
         return Connection(number, info.name, end, welcome, host, revoked)
     cause = "\n".join(said) or "it has registered no data address that can be reached from this host"
-    raise PeerLost(f"worker {info.name} cannot be reached for its pages", worker=info.name, cause=cause)
+    raise unreachable(info.name, cause)
+
+
+def unreachable(worker: str, cause: str) -> PeerLost:
+    return PeerLost(f"worker {worker} cannot be reached for its pages", worker=worker, cause=cause)
 
 
 def _welcomed(end: Framed, epoch: int, me: Identity, info: WorkerInfo, limits: TransferLimits) -> DataWelcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -9,12 +10,14 @@ from concurrent.futures import Future
 
 from omniflow.config import TlsConfig
 from omniflow.v1.cluster_pb2 import WorkerInfo
-from omniflow_workers.transfer.connection import Connection, Revoked, connect
+from omniflow_workers.transfer.connection import Connection, Revoked, connect, unreachable
 from omniflow_workers.transfer.counts import PullCounts
 from omniflow_workers.transfer.errors import PeerLost
 from omniflow_workers.transfer.identity import Identity
 from omniflow_workers.transfer.limits import TransferLimits
 from omniflow_workers.transfer.receiving import Receiver
+
+log = logging.getLogger(__name__)
 
 _AGAIN_S = 1.0
 """Who could not be reached is not dialled again before."""
@@ -53,7 +56,8 @@ class Links:
         self._by_worker: dict[str, Link] = {}
         self._by_number: dict[int, Link] = {}
         self._dialling: dict[str, Future[Link]] = {}
-        self._unreachable: dict[str, tuple[float, str, PeerLost]] = {}
+        self._unreachable: dict[str, tuple[float, str, str]] = {}
+        """Until when it is not dialled, which incarnation, and why."""
         self._last_number = 0
         self._closed = False
 
@@ -83,9 +87,9 @@ class Links:
             if running is not None:
                 return running
             future: Future[Link] = Future()
-            until, incarnation, error = self._unreachable.get(info.name, (0.0, "", None))
-            if error is not None and incarnation == info.incarnation and time.monotonic() < until:
-                future.set_exception(error)
+            until, incarnation, cause = self._unreachable.get(info.name, (0.0, "", ""))
+            if incarnation == info.incarnation and time.monotonic() < until:
+                future.set_exception(unreachable(info.name, cause))  # a new one: raised again, one grows
                 return future
             self._dialling[info.name] = future
             self._last_number += 1
@@ -129,8 +133,11 @@ class Links:
         try:
             connection = connect(number, number, self._me, info, self._tls, self._limits, self._revoked)
         except PeerLost as error:
+            log.info("%s", error)
+            now = time.monotonic()
             with self._lock:
-                self._unreachable[info.name] = (time.monotonic() + _AGAIN_S, info.incarnation, error)
+                waiting = {name: each for name, each in self._unreachable.items() if each[0] > now}
+                self._unreachable = {**waiting, info.name: (now + _AGAIN_S, info.incarnation, error.cause)}
                 self._dialling.pop(info.name, None)
             future.set_exception(error)
             return

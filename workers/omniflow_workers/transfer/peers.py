@@ -150,8 +150,11 @@ class DataPeers:
         for future in dialled:
             try:
                 ready.append(future.result(max(0.0, until - time.monotonic())))
-            except (TimeoutError, TransferError) as error:
-                log.info("a worker is passed over: %s", error or "it cannot be reached in time")
+            except (
+                TimeoutError,
+                TransferError,
+            ) as error:  # the first time, it was said why
+                log.debug("a worker is passed over: %s", error or "it cannot be reached in time")
         return ready
 
     def _revoked(self, number: int, leases: Sequence[int]) -> None:

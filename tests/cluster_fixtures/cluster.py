@@ -38,7 +38,7 @@ CLASSES = {
     "narrow": "tests.cluster_fixtures.heavy:Heavy",
 }
 FLOWS = Path(__file__).with_name("puppet_flows.py")
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 LOOK_EVERY_S = 0.02
 
 # Short, so that a silent worker is dead within the second, and long enough for a busy machine.

@@ -22,7 +22,11 @@ from omniflow_workers.transfer.errors import TransferError
 from tests.cluster_fixtures.data_plane import PATIENCE_S, info_of, wait_until
 from tests.cluster_fixtures.tiny_source import MODEL, TinySource, keys_of
 
-LIMITS = TransferLimits(chunk_bytes=3 * 4096, group_s=PATIENCE_S, stall_s=PATIENCE_S, answer_s=PATIENCE_S)
+FOR_GOOD_S = 100 * PATIENCE_S
+"""Leases of pulls: what is not given back, nor ends with its connection, is seen, since nobody waits that long."""
+LIMITS = TransferLimits(
+    chunk_bytes=3 * 4096, group_s=PATIENCE_S, stall_s=PATIENCE_S, answer_s=PATIENCE_S, max_lease_s=FOR_GOOD_S
+)
 TTL_S = 3.0
 _LAYOUT = "bytes"
 
@@ -56,7 +60,7 @@ class DataWorker:
     def pull(self, worker: str, seed: int, pages: int) -> str:
         """ "right", "wrong", or the kind of error."""
         try:
-            borrowed = self.peers.acquire(worker, MODEL, _LAYOUT, keys_of(seed, pages), ttl=TTL_S)
+            borrowed = self.peers.acquire(worker, MODEL, _LAYOUT, keys_of(seed, pages), ttl=FOR_GOOD_S)
             if borrowed is None:
                 return "missed"
             with borrowed, self.source.take(len(borrowed.pages)) as run:

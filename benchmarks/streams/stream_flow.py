@@ -1,9 +1,9 @@
-"""Two hops of frames; the same without the middle worker; and what keeps the middle worker's interpreter."""
+"""Two hops of frames; past the middle worker; to a client; and what keeps the middle worker's interpreter."""
 
 from stream_roles import Holder, Relay, Sink, Source
 
 from omniflow.flow import flow, use
-from omniflow.types import Text
+from omniflow.types import Stream, Text
 
 source = use(Source, "source")
 relay = use(Relay, "relay")
@@ -21,6 +21,12 @@ def two_hops(start: Text, *, count: int = 10_000) -> Text:
 def one_hop(start: Text, *, count: int = 1) -> Text:
     """Past the worker in the middle."""
     return sink.count(source.frames(start, count=count))
+
+
+@flow
+def to_client(start: Text, *, count: int = 10_000) -> Stream[Text]:
+    """Straight to whoever asked."""
+    return source.frames(start, count=count)
 
 
 @flow

@@ -19,6 +19,7 @@ from omniflow.client.failures import failure_of, has_error, unknown_flow
 from omniflow.client.job import Job
 from omniflow.client.signature import Compilable, Signature, encode_parameters
 from omniflow.client.solo import SoloSubmit
+from omniflow.client.window import DEFAULT, Extent
 from omniflow.errors import InternalError, InvalidArgument, OmniFlowError
 from omniflow.v1 import cluster_pb2, job_pb2
 from omniflow.v1.cluster_pb2_grpc import ClusterServiceStub
@@ -50,14 +51,18 @@ class Client:
         tenant: str = "",
         connect_timeout: float = 10.0,
         call_timeout: float = 30.0,
+        window_frames: int = DEFAULT.frames,
+        window_bytes: int = DEFAULT.bytes,
     ) -> None:
         """`address`: HOST:PORT of the scheduler, or those of all schedulers of the cluster (a sequence, or with commas
         between them), of which the leader is found; or `etcd` endpoints and the name of the `cluster` to find it by.
 
         `connect_timeout`: seconds until `Unavailable` when it cannot be reached; `call_timeout`: of each question.
+        `window_frames`, `window_bytes`: how much of each result of a job waits here for a reader that is slow.
         """
+        self._window = Extent.window(window_frames, window_bytes)
         self._dialer = Dialer(_finder(address, etcd, cluster), connect_timeout)
-        self._exchange = Exchange(self._dialer, connect_timeout)
+        self._exchange = Exchange(self._dialer, connect_timeout, self._window)
         self._tenant = tenant
         self._connect_timeout = connect_timeout
         self._call_timeout = call_timeout
@@ -129,7 +134,7 @@ class Client:
         )
         if not isinstance(flow, str):
             request.flow_version = signature.version
-        job = Job(self, signature)
+        job = Job(self, signature, self._window)
         if request.ByteSize() > SOLO_BYTES:
             await self._submit_alone(job, request)
         else:
@@ -142,7 +147,7 @@ class Client:
 
         Raises `UnknownJob`.
         """
-        job = Job(self, None)
+        job = Job(self, None, self._window)
         self._ensure_running()
         await self._exchange.watch(job, job_pb2.WatchRequest(job=job_id, next_seq=next_seq, progress=progress))
         return job

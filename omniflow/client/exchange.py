@@ -3,13 +3,17 @@
 import asyncio
 import logging
 import time
+from collections.abc import Iterable
+from functools import partial
 
 import grpc.aio
 
 from omniflow.client.address import Dialer
 from omniflow.client.call import Call
 from omniflow.client.failures import failure_of, is_break, unreachable
+from omniflow.client.intake import Allowance
 from omniflow.client.job import Job
+from omniflow.client.window import DEFAULT, Extent
 from omniflow.errors import OmniFlowError, Unavailable, from_proto
 from omniflow.v1.job_pb2 import (
     MARK_NONE,
@@ -20,8 +24,10 @@ from omniflow.v1.job_pb2 import (
     EventBatch,
     JobEvent,
     Leave,
+    Room,
     SubmitRequest,
     WatchRequest,
+    Window,
 )
 
 log = logging.getLogger(__name__)
@@ -59,8 +65,9 @@ class _Entry:
 class Exchange:
     """Owns the stream and the jobs on it. `run` is its life; the client awaits it."""
 
-    def __init__(self, dialer: Dialer, give_up_after: float) -> None:
+    def __init__(self, dialer: Dialer, give_up_after: float, window: Extent = DEFAULT) -> None:
         self._dialer = dialer
+        self._window = Window(frames=window.frames, bytes=window.bytes)
         self._give_up_after = give_up_after
         self._entries: dict[int, _Entry] = {}
         # ClientBatches of one message each: such batches, one after the other, are a batch.
@@ -78,7 +85,7 @@ class Exchange:
         `shared`: others may want its results too, so that all are kept for as long as the scheduler does.
         """
         self._last_tag += 1
-        message = _alone(ClientMessage(tag=self._last_tag, submit=request))
+        message = _alone(ClientMessage(tag=self._last_tag, submit=request, window=self._window))
         await self._start(job, message, progress=request.progress, shared=shared, detach=request.detach)
 
     async def watch(self, job: Job, request: WatchRequest, *, detach: bool = True) -> None:
@@ -87,7 +94,7 @@ class Exchange:
         `detach`: it goes on when this client leaves.
         """
         self._last_tag += 1
-        message = _alone(ClientMessage(tag=self._last_tag, watch=request))
+        message = self._watching(self._last_tag, job, request)
         await self._start(job, message, progress=request.progress, shared=True, detach=detach)
 
     async def _start(self, job: Job, request: bytes, *, progress: bool, shared: bool, detach: bool) -> None:
@@ -96,6 +103,7 @@ class Exchange:
         answered = job.loop.create_future()
         entry = _Entry(job, request, answered, progress=progress, shared=shared, detach=detach)
         self._entries[self._last_tag] = entry
+        job.intake.tell = partial(self._tell_room, self._last_tag)
         self._outgoing.append(request)
         self._wanted.set()
         try:
@@ -132,10 +140,25 @@ class Exchange:
                 return Call(self._dialer.address, CONNECT, connect_timeout=self._give_up_after)
 
     def _again(self, tag: int, entry: _Entry) -> bytes:
+        job = entry.job
         if entry.request is not None:
-            return entry.request
-        watch = WatchRequest(job=entry.job.id, next_seq=entry.job.next_seq(), progress=entry.progress)
-        return _alone(ClientMessage(tag=tag, watch=watch))
+            # What was said of its room went to the stream that broke.
+            return entry.request + _rooms(tag, job, job.intake.allowances())
+        watch = WatchRequest(job=job.id, next_seq=job.next_seq(), progress=entry.progress)
+        return self._watching(tag, job, watch)
+
+    def _watching(self, tag: int, job: Job, request: WatchRequest) -> bytes:
+        """A batch that puts it on the stream, with what may come of it."""
+        least, more = job.intake.resume()
+        window = Window(frames=least.frames, bytes=least.bytes)
+        return _alone(ClientMessage(tag=tag, watch=request, window=window)) + _rooms(tag, job, more)
+
+    def _tell_room(self, tag: int, port: int) -> None:
+        """Something of a result was read, so that more of it may come."""
+        entry = self._entries.get(tag)
+        if entry is not None:
+            self._outgoing.append(_rooms(tag, entry.job, [entry.job.intake.allowance(port)]))
+            self._wanted.set()
 
     async def _serve(self, call: Call | None) -> None:
         if call is None:
@@ -278,6 +301,21 @@ class Exchange:
     def _look_left(self) -> None:
         if self._leaving and all(entry.detach for entry in self._entries.values()):
             self._left.set()
+
+
+def _rooms(tag: int, job: Job, allowances: Iterable[Allowance]) -> bytes:
+    """A batch that says how far results may come; empty when nothing is to be said."""
+    rooms = (
+        Room(
+            job=job.id,
+            port=allowance.port,
+            frames=allowance.extent.frames,
+            bytes=allowance.extent.bytes,
+            unread=allowance.unread,
+        )
+        for allowance in allowances
+    )
+    return ClientBatch(messages=[ClientMessage(tag=tag, room=room) for room in rooms]).SerializeToString()
 
 
 def _alone(message: ClientMessage) -> bytes:

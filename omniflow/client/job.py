@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from omniflow.client.intake import Intake
 from omniflow.client.signature import Signature
+from omniflow.client.window import DEFAULT, Extent
 from omniflow.errors import OmniFlowError, UnknownFlow, from_proto
 from omniflow.types import ValueType, decode
 from omniflow.v1.job_pb2 import MARK_NONE, Accepted, JobEnd, JobEvent, NodeProgress, Report, ResultFrame
@@ -34,15 +36,20 @@ class Job:
 
     A frame is handed out once: `result()` holds those that were not iterated over. Used as a context manager, it
     cancels the job when its block raises.
+
+    No more than a window of each result waits here to be read, and what is left of it at the job's end. Whoever
+    iterates slowly slows whoever makes the result. While nobody iterates, nor waits for `result()`, nobody is slowed.
     """
 
-    def __init__(self, control: JobControl, signature: Signature | None) -> None:
+    def __init__(self, control: JobControl, signature: Signature | None, window: Extent = DEFAULT) -> None:
         self.id = ""
         self.flow = ""
         self.flow_version = b""
         self.existed = False
         """Whether the idempotency key had been seen: then this is the job of that time."""
         self.loop = asyncio.get_running_loop()
+        self.intake = Intake(window)
+        """For whoever brings its results."""
         self._control = control
         self._signature = signature
         self._ports: tuple[str, ...] = ()
@@ -56,7 +63,7 @@ class Job:
 
     @property
     def done(self) -> bool:
-        """Whether it has ended; frames may still wait to be read."""
+        """Whether it has ended and all of it is here; frames may still wait to be read."""
         return self._done
 
     @property
@@ -71,38 +78,44 @@ class Job:
 
     async def __aiter__(self) -> AsyncIterator[Frame]:
         """Frames as they come, of all results. Raises the job's error at its end."""
-        await self._know_ports()
-        while True:
-            while self._frames:
-                yield self._decoded(self._frames.popleft())
-            if self._done:
-                self._raise_failure()
-                return
-            await self._wait()
+        with self.intake.reading():
+            await self._know_ports()
+            while True:
+                while self._frames:
+                    yield self._decoded(self._next_frame())
+                if self._done:
+                    self._raise_failure()
+                    return
+                await self._wait()
 
     async def result(self) -> dict[str, Any]:
         """Waits for the end. By result: its value (None when it was closed), or the list of a stream's values.
 
         Raises the job's error.
         """
-        while not self._done:
-            await self._wait()
+        with self.intake.reading(gathers=True):
+            while not self._done:
+                await self._wait()
         self._raise_failure()
         await self._know_ports()
         frames: dict[str, list[Any]] = {port: [] for port in self._ports}
         while self._frames:
-            frame = self._decoded(self._frames.popleft())
+            frame = self._decoded(self._next_frame())
             frames[frame.port].append(frame.value)
         return {port: self._collected(index, frames[port]) for index, port in enumerate(self._ports)}
 
     async def progress(self) -> AsyncIterator[NodeProgress]:
-        """What its nodes do, as it happens; only of a job submitted with `progress=True`. Ends with the job."""
-        while True:
-            while self._steps:
-                yield self._steps.popleft()
-            if self._done:
-                return
-            await self._wait()
+        """What its nodes do, as it happens; only of a job submitted with `progress=True`. Ends with the job.
+
+        While nobody reads its frames meanwhile, all of them are taken in, so that it comes to its end.
+        """
+        with self.intake.following():
+            while True:
+                while self._steps:
+                    yield self._steps.popleft()
+                if self._done:
+                    return
+                await self._wait()
 
     async def cancel(self, reason: str = "") -> bool:
         """Whether it was still running. It ends in `Cancelled`, within a step of what runs."""
@@ -129,6 +142,7 @@ class Job:
         self.flow_version = accepted.flow_version
         self.existed = accepted.existed
         self._ports = tuple(accepted.results)
+        self.intake.open(len(self._ports))
 
     def take(self, event: JobEvent, kind: str) -> None:
         """A frame, a step, or the end. After a reconnect, frames that had come before are dropped."""
@@ -138,14 +152,16 @@ class Job:
                 raise ValueError(f"a frame of result {frame.port} of a job that has {len(self._ports)} results")
             if frame.mark == MARK_NONE:
                 if frame.seq < self._next_seq.get(frame.port, 0):
+                    self.intake.dropped(frame.port, len(frame.payload))
                     return
                 self._next_seq[frame.port] = frame.seq + 1
                 self._frames.append(frame)
+                self.intake.arrived(frame.port, len(frame.payload))
         elif kind == "progress":
             self._steps.append(event.progress)
         elif kind == "ended":
             self._end = event.ended
-            self._done = True
+            self._finish()
             if event.ended.HasField("error"):
                 self._failure = from_proto(event.ended.error)
         self._wake()
@@ -153,8 +169,17 @@ class Job:
     def fail(self, error: OmniFlowError) -> None:
         """The client lost it."""
         self._failure = error
-        self._done = True
+        self._finish()
         self._wake()
+
+    def _finish(self) -> None:
+        self._done = True
+        self.intake.close()
+
+    def _next_frame(self) -> ResultFrame:
+        frame = self._frames.popleft()
+        self.intake.handed_out(frame.port, len(frame.payload))
+        return frame
 
     def _decoded(self, frame: ResultFrame) -> Frame:
         name = self._ports[frame.port]

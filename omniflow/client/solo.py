@@ -24,6 +24,8 @@ class SoloSubmit:
         self._job = job
         self._request = request
         self.accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._read = asyncio.Event()
+        job.intake.tell = lambda _: self._read.set()
 
     async def run(self) -> None:
         """Sends again, under the same idempotency key, until answered; a job accepted is resumed on the stream."""
@@ -53,8 +55,15 @@ class SoloSubmit:
         try:
             async for event in call:
                 self._take(event)
+                await self._until_read()
         finally:
             call.cancel()
+
+    async def _until_read(self) -> None:
+        """While who reads it is behind, the call waits, and gRPC tells the scheduler."""
+        while self._job.intake.is_behind:
+            self._read.clear()
+            await self._read.wait()
 
     def _take(self, event: JobEvent) -> None:
         kind = event.WhichOneof("event")

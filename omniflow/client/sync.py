@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 from omniflow.client.client import Client
 from omniflow.client.job import Frame, Job
 from omniflow.client.signature import Compilable
+from omniflow.client.window import DEFAULT
 from omniflow.errors import OmniFlowError, Unavailable
 from omniflow.v1 import cluster_pb2, job_pb2
 from omniflow.v1.flow_pb2 import Flow
@@ -29,7 +30,7 @@ class SyncJob:
 
     @property
     def done(self) -> bool:
-        """Whether it has ended; frames may still wait to be read."""
+        """Whether it has ended and all of it is here; frames may still wait to be read."""
         return self._job.done
 
     @property
@@ -79,6 +80,8 @@ class SyncClient:
         tenant: str = "",
         connect_timeout: float = 10.0,
         call_timeout: float = 30.0,
+        window_frames: int = DEFAULT.frames,
+        window_bytes: int = DEFAULT.bytes,
     ) -> None:
         """As `Client`. The connection is made at first use, or by `with`."""
         self._loop = _LoopThread()
@@ -89,6 +92,8 @@ class SyncClient:
             tenant=tenant,
             connect_timeout=connect_timeout,
             call_timeout=call_timeout,
+            window_frames=window_frames,
+            window_bytes=window_bytes,
         )
 
     @property

@@ -173,6 +173,8 @@ class ClientMessage(_message.Message):
     ACK_FIELD_NUMBER: _builtins.int
     CANCEL_FIELD_NUMBER: _builtins.int
     LEAVE_FIELD_NUMBER: _builtins.int
+    ROOM_FIELD_NUMBER: _builtins.int
+    WINDOW_FIELD_NUMBER: _builtins.int
     tag: _builtins.int
     """chosen by the client; answers carry it"""
     @_builtins.property
@@ -185,6 +187,14 @@ class ClientMessage(_message.Message):
     def cancel(self) -> Global___CancelRequest: ...
     @_builtins.property
     def leave(self) -> Global___Leave: ...
+    @_builtins.property
+    def room(self) -> Global___Room: ...
+    @_builtins.property
+    def window(self) -> Global___Window:
+        """With a submit or a watch: so much of each of its results may come until a Room says more. Absent: everything, as fast
+        as this stream takes it, and Rooms mean nothing.
+        """
+
     def __init__(
         self,
         *,
@@ -194,16 +204,80 @@ class ClientMessage(_message.Message):
         ack: Global___AckRequest | None = ...,
         cancel: Global___CancelRequest | None = ...,
         leave: Global___Leave | None = ...,
+        room: Global___Room | None = ...,
+        window: Global___Window | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "cancel", b"cancel", "leave", b"leave", "message", b"message", "submit", b"submit", "watch", b"watch"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "cancel", b"cancel", "leave", b"leave", "message", b"message", "room", b"room", "submit", b"submit", "watch", b"watch", "window", b"window"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "cancel", b"cancel", "leave", b"leave", "message", b"message", "submit", b"submit", "tag", b"tag", "watch", b"watch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "cancel", b"cancel", "leave", b"leave", "message", b"message", "room", b"room", "submit", b"submit", "tag", b"tag", "watch", b"watch", "window", b"window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["submit", "watch", "ack", "cancel", "leave"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["submit", "watch", "ack", "cancel", "leave", "room"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
 Global___ClientMessage: _TypeAlias = ClientMessage  # noqa: Y015
+
+@_typing.final
+class Window(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FRAMES_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    frames: _builtins.int
+    bytes: _builtins.int
+    """of payloads; the frame that passes this still comes"""
+    def __init__(
+        self,
+        *,
+        frames: _builtins.int = ...,
+        bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "frames", b"frames"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Window: _TypeAlias = Window  # noqa: Y015
+
+@_typing.final
+class Room(_message.Message):
+    """How far one result of a job may come that was submitted or watched with a window, under the tag of that. What is beyond
+    waits at the scheduler, and with whoever makes it. Counted from the submit or watch; a Room takes nothing back. Marks need
+    no room, nor does a result whose makers cannot be slowed (docs/architecture.md). Of a job that has ended, what the
+    scheduler holds up to a window of its own comes without.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    PORT_FIELD_NUMBER: _builtins.int
+    FRAMES_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    UNREAD_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    port: _builtins.int
+    """index of the result port"""
+    frames: _builtins.int
+    bytes: _builtins.int
+    unread: _builtins.bool
+    """Nobody reads it for now, so it holds nobody up: what more is made of it stays with its maker, in the job's quota there."""
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        port: _builtins.int = ...,
+        frames: _builtins.int = ...,
+        bytes: _builtins.int = ...,
+        unread: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "frames", b"frames", "job", b"job", "port", b"port", "unread", b"unread"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Room: _TypeAlias = Room  # noqa: Y015
 
 @_typing.final
 class Leave(_message.Message):

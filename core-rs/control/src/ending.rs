@@ -110,6 +110,12 @@ impl Control {
         }
     }
 
+    pub(crate) fn read_on(&mut self, id: JobId, now: Micros) {
+        if self.jobs.get(&id).is_some_and(|job| job.outcome.is_ended()) {
+            self.set_timer(id, now.plus_ms(self.limits.result_ttl_ms.max(1)));
+        }
+    }
+
     /// Drops the record of an ended job. Ended jobs are forgotten in the order in which they ended.
     pub(crate) fn forget(&mut self, id: JobId, effects: &mut Vec<Effect>) {
         self.free_key(id);

@@ -159,6 +159,11 @@ pub enum Event {
     ClientGone(ClientId),
     /// A call or stream ended without a word: its jobs go on for a grace period, in which a client may come back to them.
     ClientLost(ClientId),
+    /// A client reads on in what is left of an ended job's results: they are kept for that long again.
+    Read {
+        /// The job.
+        job: JobId,
+    },
     /// The ended job's record and results are needed no longer.
     Forget {
         /// The job.

@@ -180,6 +180,7 @@ impl Control {
             Event::Watch { job, client } => self.watch(job, client),
             Event::ClientGone(client) => self.client_gone(client, now, effects),
             Event::ClientLost(client) => self.client_lost(client, now),
+            Event::Read { job } => self.read_on(job, now),
             Event::Forget { job } => self.forget_ended(job, effects),
             Event::Restore(restored) => self.restore(*restored, now, effects),
             Event::Adopt { job, held, workers } => self.adopt(job, held, &workers, now, effects),

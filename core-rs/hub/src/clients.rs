@@ -11,6 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use slab::Slab;
 
 use crate::connect::Told;
+use crate::rooms::Room;
 
 /// How long the word that a job is accepted may wait for something else to travel with: the job itself does not wait.
 pub(crate) const ACCEPTED_WITHIN: Duration = Duration::from_millis(2);
@@ -40,6 +41,8 @@ pub(crate) struct Subscription {
     pub(crate) accepted: Option<bool>,
     /// By result: the next sequence number.
     pub(crate) cursors: Box<[u64]>,
+    /// By result: how far it may come; none: as far as the client's stream takes it.
+    pub(crate) rooms: Option<Box<[Room]>>,
     /// Into the job's progress, for those who asked.
     pub(crate) progress: Option<usize>,
     /// It is in its client's queue.
@@ -141,6 +144,22 @@ impl Clients {
 
     pub(crate) fn subscription(&mut self, id: usize) -> Option<&mut Subscription> {
         self.subscriptions.get_mut(id)
+    }
+
+    /// Whether that is what the client calls by this tag.
+    pub(crate) fn is_at(&self, id: usize, client: u64, tag: u64) -> bool {
+        let subscription = self.subscriptions.get(id);
+        subscription.is_some_and(|found| found.client == client && found.tag == tag)
+    }
+
+    /// Whether its client reads that result, as far as is known.
+    pub(crate) fn reads(&self, id: usize, port: usize) -> bool {
+        let rooms = self
+            .subscriptions
+            .get(id)
+            .and_then(|found| found.rooms.as_ref());
+        let room = rooms.and_then(|rooms| rooms.get(port));
+        room.is_none_or(|room| !room.is_unread())
     }
 
     /// The subscription has something for its client, to be told once the journal has the record of that number.

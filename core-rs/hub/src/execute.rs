@@ -78,7 +78,7 @@ impl State {
             job,
             existed,
             vec![0; results],
-            pending.progress,
+            &pending.wanted,
         );
     }
 

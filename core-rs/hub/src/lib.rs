@@ -8,7 +8,7 @@
 //!   `arriving`, what comes to it on edges (`frames`: as they travel); `resolved`, what it wants done; `feeding`, what goes to
 //!   nodes when they are bound (`feeds`: which inputs; `outgoing`: what was sent, and where nodes are). `starting_over`: a job
 //!   that runs again from its inputs; `resuming`: a node that goes on from what was delivered.
-//! - `clients` with `take`: what each client still has to be told, read from cursors.
+//! - `clients` with `take`: what each client still has to be told, read from cursors; `rooms`: how far it may be.
 //! - `recalling`: binds that workers are asked to give back.
 //! - `budgets`: how many bytes the scheduler holds for its clients.
 //! - `workers`: who is known. `membership`: who joins and leaves. `worker_link`: dialling, heartbeats, death.
@@ -46,6 +46,7 @@ mod resolved;
 mod restore;
 mod result_log;
 mod resuming;
+mod rooms;
 mod shared;
 mod starting_over;
 mod state;

@@ -1,6 +1,6 @@
 //! How far streams of results may come (rule 10): a window beyond what their client has been sent. One that reads and falls
-//! behind holds up whoever makes them, and nobody else. Without a client nobody is held up, and they come up to a quota;
-//! what is beyond stays with the worker, in the quota that it has there.
+//! behind holds up whoever makes them, and nobody else. One that does not read holds nobody up; without a client they come up
+//! to a quota. What is beyond stays with the worker, in the quota that it has there.
 
 use omniflow_control::JobId;
 use omniflow_flow::{Amount, Grant, Key, Meter};
@@ -34,10 +34,13 @@ pub(crate) const WINDOW: Amount = Amount {
 const SHARE: usize = 4;
 
 /// Who reads a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Reader {
     /// Some client.
+    #[default]
     There,
+    /// Some client will, or reads another result meanwhile.
+    Elsewhere,
     /// Nobody, for now: so many bytes may come all the same.
     Away(u64),
 }
@@ -52,8 +55,8 @@ pub(crate) struct Pace {
     /// Read since the meter was told.
     fresh: Amount,
     meter: Meter,
-    /// What the producer was told last is for nobody.
-    away: bool,
+    /// For whom what the producer was told last is.
+    told_for: Reader,
 }
 
 impl Pace {
@@ -95,15 +98,15 @@ impl Pace {
 
     /// What the producer has to hear, if it is news.
     pub(crate) fn due(&mut self, reader: Reader) -> Option<Grant> {
-        let known = self.away == matches!(reader, Reader::Away(_));
-        match reader {
-            _ if !known => Some(self.now(reader)),
-            Reader::There => {
-                let fresh = std::mem::take(&mut self.fresh);
-                self.meter.note(fresh, self.unread, WINDOW)
-            }
-            Reader::Away(_) => None,
-        }
+        let unread = match reader {
+            _ if self.told_for != reader => return Some(self.now(reader)),
+            Reader::There => self.unread,
+            // It is not behind.
+            Reader::Elsewhere => Amount::default(),
+            Reader::Away(_) => return None,
+        };
+        let fresh = std::mem::take(&mut self.fresh);
+        self.meter.note(fresh, unread, WINDOW)
     }
 
     /// The same, for a producer that knows nothing; none: it does what that does.
@@ -117,11 +120,13 @@ impl Pace {
     fn now(&mut self, reader: Reader) -> Grant {
         let fresh = std::mem::take(&mut self.fresh);
         self.meter.note(fresh, Amount::default(), WINDOW);
-        self.away = matches!(reader, Reader::Away(_));
+        self.told_for = reader;
+        if reader != Reader::There {
+            self.meter.lift();
+        }
         let Reader::Away(quota) = reader else {
             return self.meter.now(WINDOW);
         };
-        self.meter.lift();
         let bytes = self.meter.read().bytes.saturating_add(quota);
         let frames = u64::MAX;
         Grant {
@@ -170,12 +175,18 @@ impl State {
         id: JobId,
         grant: impl Fn(&mut Pace, Reader, &[Paced]) -> Option<Grant>,
     ) {
-        let reader = self.reader(id);
+        let away = (self.config.max_kept_result_bytes / SHARE) as u64;
         let Some(data) = self.jobs.get_mut(&id) else {
             return;
         };
         let feeds = data.feeds.clone();
         for (port, paced) in feeds.paced() {
+            let read = |subscriber: &usize| self.clients.reads(*subscriber, port);
+            let reader = match &data.subscribers[..] {
+                [] => Reader::Away(away),
+                some if some.iter().any(read) => Reader::There,
+                _ => Reader::Elsewhere,
+            };
             let log = data.results.get_mut(port);
             let grant = log.and_then(|log| grant(&mut log.pace, reader, paced));
             let grant = grant.into_iter();
@@ -185,14 +196,6 @@ impl State {
                 self.workers
                     .send(worker, link_frame(&credit.into(), CONTROL));
             }
-        }
-    }
-
-    fn reader(&self, id: JobId) -> Reader {
-        let data = self.jobs.get(&id);
-        match data.is_some_and(|data| !data.subscribers.is_empty()) {
-            true => Reader::There,
-            false => Reader::Away((self.config.max_kept_result_bytes / SHARE) as u64),
         }
     }
 }

@@ -26,6 +26,7 @@ use crate::job_data::JobData;
 use crate::journal::{Image, Journal};
 use crate::journaling::Journaling;
 use crate::replication::Replication;
+use crate::rooms::rooms;
 use crate::starting_over::EarlierRuns;
 use crate::stop_at::stop_at;
 use crate::submit::{self, Prepared};
@@ -65,9 +66,16 @@ pub(crate) struct State {
 pub(crate) struct Pending {
     pub(crate) client: u64,
     pub(crate) tag: u64,
-    pub(crate) progress: bool,
+    pub(crate) wanted: Wanted,
     pub(crate) fingerprint: u64,
     pub(crate) prepared: Prepared,
+}
+
+/// What a client wants to be told of a job, beside its end.
+pub(crate) struct Wanted {
+    pub(crate) progress: bool,
+    /// So much of each result, until it says more; none: all there is.
+    pub(crate) window: Option<v1::Window>,
 }
 
 /// What the turn leaves to be done without the lock.
@@ -186,9 +194,13 @@ impl State {
     ) {
         match message.message {
             Some(Request::Submit(request)) => {
-                self.submit(client, message.tag, request, fingerprint, now);
+                let window = message.window;
+                self.submit(client, message.tag, request, window, fingerprint, now);
             }
-            Some(Request::Watch(request)) => self.watch(client, message.tag, &request, now),
+            Some(Request::Watch(request)) => {
+                self.watch(client, message.tag, &request, message.window, now);
+            }
+            Some(Request::Room(request)) => self.room(client, message.tag, &request, now),
             Some(Request::Leave(_)) => self.step(Event::ClientGone(ClientId(client)), now),
             Some(Request::Ack(request)) => self.ack(client, message.tag, &request),
             Some(Request::Cancel(request)) => self.cancel(client, message.tag, request, now),
@@ -196,7 +208,7 @@ impl State {
                 let fault = Fault::invalid(
                     "message",
                     "the message is empty",
-                    "send a submit, watch, ack, cancel or leave",
+                    "send a submit, watch, room, ack, cancel or leave",
                 );
                 self.refuse(client, message.tag, &fault);
             }
@@ -208,6 +220,7 @@ impl State {
         client: u64,
         tag: u64,
         mut request: v1::SubmitRequest,
+        window: Option<v1::Window>,
         fingerprint: u64,
         now: Micros,
     ) {
@@ -242,7 +255,10 @@ impl State {
         self.pending = Some(Pending {
             client,
             tag,
-            progress: request.progress,
+            wanted: Wanted {
+                progress: request.progress,
+                window,
+            },
             fingerprint,
             prepared,
         });
@@ -250,7 +266,14 @@ impl State {
         self.step(Event::Submit(submission), now);
     }
 
-    fn watch(&mut self, client: u64, tag: u64, request: &v1::WatchRequest, now: Micros) {
+    fn watch(
+        &mut self,
+        client: u64,
+        tag: u64,
+        request: &v1::WatchRequest,
+        window: Option<v1::Window>,
+        now: Micros,
+    ) {
         let known = convert::job_id(&request.job).and_then(|id| Some((id, self.jobs.get(&id)?)));
         let Some((id, data)) = known else {
             return self.refuse(client, tag, &unknown_job(&request.job));
@@ -274,7 +297,9 @@ impl State {
             client: ClientId(client),
         };
         self.step(watched, now);
-        self.subscribe(client, tag, id, true, cursors, request.progress);
+        let progress = request.progress;
+        let wanted = Wanted { progress, window };
+        self.subscribe(client, tag, id, true, cursors, &wanted);
     }
 
     pub(crate) fn subscribe(
@@ -284,7 +309,7 @@ impl State {
         job: JobId,
         existed: bool,
         cursors: Vec<u64>,
-        progress: bool,
+        wanted: &Wanted,
     ) {
         let Some(data) = self
             .jobs
@@ -293,14 +318,16 @@ impl State {
         else {
             return;
         };
-        data.wants_progress |= progress;
+        data.wants_progress |= wanted.progress;
+        let rooms = wanted.window.as_ref().map(|window| rooms(data, window));
         let id = self.clients.subscribe(Subscription {
             client,
             tag,
             job,
             accepted: Some(existed),
             cursors: cursors.into(),
-            progress: progress.then_some(data.progress.len()),
+            rooms,
+            progress: wanted.progress.then_some(data.progress.len()),
             queued: false,
             after: 0,
             held: false,

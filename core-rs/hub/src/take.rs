@@ -17,7 +17,7 @@ use crate::stop_at::stop_at;
 enum Written {
     /// There was no room for all of it.
     Partly,
-    /// The client knows all there is; more will come.
+    /// The client knows all there is, or all that it has room for; more will come.
     Fully,
     /// The client knows how the job ended.
     ToTheEnd,
@@ -126,11 +126,13 @@ impl Subscription {
     }
 
     fn write(&mut self, job: &Job, data: &JobData, flow: &FlowEntry, batch: &mut Batch) -> Written {
-        let room = self.write_accepted(flow, batch)
-            && self.write_progress(job, data, batch)
-            && self.write_frames(data, batch);
-        if !room {
+        let told = self.write_accepted(flow, batch) && self.write_progress(job, data, batch);
+        if !told {
             return Written::Partly;
+        }
+        let ended = job.outcome.is_ended();
+        if let Some(stopped) = self.write_frames(data, ended, batch) {
+            return stopped;
         }
         let error = match &job.outcome {
             Outcome::Succeeded => None,
@@ -201,15 +203,30 @@ impl Subscription {
         true
     }
 
-    fn write_frames(&mut self, data: &JobData, batch: &mut Batch) -> bool {
+    /// How the subscription stands when not all frames were written: its client has to have room, and so has the batch.
+    fn write_frames(&mut self, data: &JobData, ended: bool, batch: &mut Batch) -> Option<Written> {
+        let mut waits = None;
         for (port, log) in data.results.iter().enumerate() {
             while let Some((frame, next)) = log.read(port as u32, self.cursors[port]) {
+                let bytes = (frame.mark() == v1::Mark::None).then_some(frame.payload.len());
+                if bytes.is_some() && !self.has_room(port, ended) {
+                    waits = Some(Written::Fully);
+                    break;
+                }
                 if !batch.push(&self.event(Event::Frame(frame))) {
-                    return false;
+                    return Some(Written::Partly);
                 }
                 self.cursors[port] = next;
+                if let (Some(bytes), Some(rooms)) = (bytes, &mut self.rooms) {
+                    rooms[port].sent(bytes);
+                }
             }
         }
-        true
+        waits
+    }
+
+    fn has_room(&self, port: usize, ended: bool) -> bool {
+        let rooms = self.rooms.as_ref();
+        rooms.is_none_or(|rooms| rooms[port].has_room(ended))
     }
 }

@@ -175,3 +175,21 @@ fn what_a_draining_worker_has_not_finished_in_its_time_goes_on_elsewhere() {
     assert_eq!((attempt.worker, attempt.epoch), (WorkerId(2), 2));
     assert_eq!(table.code(job), None);
 }
+
+#[test]
+fn what_an_ended_job_has_left_is_kept_for_as_long_again_when_somebody_reads_on() {
+    let ttl = Limits::default().result_ttl_ms;
+    let mut table = Table::new();
+    let job = table.submit(OWNER, "k", 0);
+    table.step(Event::Read { job });
+    let reason = String::new();
+    table.step(Event::Cancel { job, reason });
+    for _ in 0..3 {
+        table.wait_ms(ttl - 1);
+        table.step(Event::Read { job });
+    }
+    table.wait_ms(ttl - 1);
+    assert!(table.control.job(job).is_some());
+    table.wait_ms(1);
+    assert!(table.control.job(job).is_none());
+}

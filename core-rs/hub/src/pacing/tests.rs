@@ -20,6 +20,8 @@ enum Step {
     Read,
     Leave,
     Return,
+    LeaveOff,
+    ReadOn,
     StartOver,
 }
 
@@ -32,6 +34,8 @@ struct World {
     log: ResultLog,
     cursor: u64,
     there: bool,
+    /// The client, if it is there.
+    reads: bool,
     /// Whether more than a window may be at the scheduler.
     loose: bool,
 }
@@ -53,14 +57,16 @@ impl World {
             log: ResultLog::default(),
             cursor: 0,
             there: true,
+            reads: true,
             loose: false,
         }
     }
 
     fn reader(&self) -> Reader {
-        match self.there {
-            true => Reader::There,
-            false => Reader::Away(QUOTA),
+        match (self.there, self.reads) {
+            (true, true) => Reader::There,
+            (true, false) => Reader::Elsewhere,
+            (false, _) => Reader::Away(QUOTA),
         }
     }
 
@@ -96,6 +102,10 @@ impl World {
             Step::Leave | Step::Return => {
                 self.there = matches!(step, Step::Return);
                 self.loose |= !self.there;
+                self.tell();
+            }
+            Step::LeaveOff | Step::ReadOn => {
+                self.reads = matches!(step, Step::ReadOn);
                 self.tell();
             }
             Step::StartOver => {
@@ -148,6 +158,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => Just(Step::Read),
         1 => Just(Step::Leave),
         1 => Just(Step::Return),
+        1 => Just(Step::LeaveOff),
+        1 => Just(Step::ReadOn),
         1 => Just(Step::StartOver),
     ]
 }
@@ -165,6 +177,7 @@ proptest! {
         }
         // A client that reads gets everything, whatever was before.
         world.step(Step::Return);
+        world.step(Step::ReadOn);
         let all = world.made.max(world.cursor) + 50;
         for _ in 0..20 * all {
             while world.made < all && world.make() {}
@@ -172,6 +185,24 @@ proptest! {
             world.read();
         }
         prop_assert_eq!((world.made, world.cursor), (all, all));
+    }
+
+    #[test]
+    fn rule_10_a_client_that_does_not_read_holds_nobody_up_and_a_window_comes(read in 0u64..20) {
+        let mut world = World::new();
+        for _ in 0..read {
+            while !world.make() {
+                world.deliver();
+            }
+            world.deliver_all();
+            world.read();
+        }
+        world.step(Step::LeaveOff);
+        world.deliver_all();
+        for _ in 0..100 {
+            prop_assert!(world.make());
+        }
+        prop_assert_eq!(world.passed, read + WINDOW.frames);
     }
 
     #[test]

@@ -154,6 +154,7 @@ fn answers_that_nobody_takes_are_counted() {
     let ack = v1::ClientMessage {
         tag: 1,
         message: Some(Request::Ack(v1::AckRequest::default())),
+        window: None,
     };
     let batch = v1::ClientBatch {
         messages: vec![ack; 10],

@@ -13,5 +13,6 @@ mod jobs;
 mod journal;
 mod replication;
 mod resuming;
+mod rooms;
 mod slow_clients;
 mod unreachable;

@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::{
-    ANSWER, Client, Cluster, PATIENCE, Worker, config, request, text, wait_for, words, work,
+    ANSWER, Client, Cluster, PATIENCE, Worker, config, numbers, request, text, wait_for, words,
+    work,
 };
 use omniflow_node::ActivationHandle;
 use omniflow_wire::v1;
@@ -19,10 +20,6 @@ const WINDOW: usize = 1_024;
 const BEHIND: usize = 3_072;
 /// More than is ever made until a producer hears that it has to wait.
 const MOST: usize = 8_000;
-
-fn numbers(range: std::ops::Range<usize>) -> Vec<String> {
-    range.map(|number| number.to_string()).collect()
-}
 
 fn count(frames: &[String]) -> Vec<bytes::Bytes> {
     frames.iter().map(|number| text(number)).collect()
@@ -78,12 +75,6 @@ fn slow_client(cluster: &Cluster) -> Client {
     client
 }
 
-fn frames_out(worker: &Worker) -> usize {
-    let stats = worker.node.stats();
-    let found = stats.iter().find(|(name, _)| *name == "frames_out");
-    found.unwrap().1 as usize
-}
-
 #[test]
 fn rule_10_a_slow_client_holds_up_whoever_makes_its_result_and_the_scheduler_keeps_a_window() {
     let Stage {
@@ -95,9 +86,9 @@ fn rule_10_a_slow_client_holds_up_whoever_makes_its_result_and_the_scheduler_kee
     let made = said.recv_timeout(PATIENCE).unwrap();
     // One message of it has been read.
     assert!(
-        frames_out(&speaker) < WINDOW + 128,
+        speaker.frames_out() < WINDOW + 128,
         "{}",
-        frames_out(&speaker)
+        speaker.frames_out()
     );
     // Others are served meanwhile.
     cluster.worker("other", &["speak"], |activation| work(&activation));

@@ -30,9 +30,15 @@ impl Client {
     }
 
     pub fn send(&self, tag: u64, message: Request) {
+        self.send_with(tag, message, None);
+    }
+
+    /// With so much room for each result.
+    pub fn send_with(&self, tag: u64, message: Request, window: Option<v1::Window>) {
         let messages = vec![v1::ClientMessage {
             tag,
             message: Some(message),
+            window,
         }];
         self.hub
             .send(self.number, &v1::ClientBatch { messages }.encode_to_vec())
@@ -59,10 +65,14 @@ impl Client {
 
     /// The next event, waiting on the hub's descriptor as an event loop would.
     pub fn next(&mut self) -> Event {
+        self.next_tagged().event.unwrap()
+    }
+
+    pub fn next_tagged(&mut self) -> v1::JobEvent {
         let started = Instant::now();
         loop {
             if !self.events.is_empty() {
-                return self.events.remove(0).event.unwrap();
+                return self.events.remove(0);
             }
             let batch = self.hub.take(self.number, self.max_bytes);
             self.events = v1::EventBatch::decode(&batch[..]).unwrap().events;
@@ -72,6 +82,14 @@ impl Client {
                 self.hub.ready_clients();
             }
         }
+    }
+
+    /// What the hub has for it now, without waiting.
+    pub fn at_hand(&mut self) -> Vec<v1::JobEvent> {
+        let batch = self.hub.take(self.number, usize::MAX);
+        let more = v1::EventBatch::decode(&batch[..]).unwrap().events;
+        self.events.extend(more);
+        std::mem::take(&mut self.events)
     }
 
     pub fn accepted(&mut self) -> (String, v1::Accepted) {

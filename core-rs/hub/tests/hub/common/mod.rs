@@ -165,6 +165,13 @@ impl Worker {
     pub fn kill(&self) {
         self.node.close();
     }
+
+    /// Of all its streams.
+    pub fn frames_out(&self) -> usize {
+        let stats = self.node.stats();
+        let found = stats.iter().find(|(name, _)| *name == "frames_out");
+        found.unwrap().1 as usize
+    }
 }
 
 pub struct Cluster {
@@ -322,6 +329,11 @@ impl Drop for Cluster {
             .iter()
             .for_each(|node| node.close());
     }
+}
+
+/// What a worker says that counts.
+pub fn numbers(range: std::ops::Range<usize>) -> Vec<String> {
+    range.map(|number| number.to_string()).collect()
 }
 
 pub fn words(frames: &[v1::ResultFrame]) -> Vec<String> {

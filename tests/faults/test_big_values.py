@@ -68,8 +68,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PuppetCluster]
 
 
 async def blobs(client: Client) -> dict[str, BlobAccount]:
-    accounts = await client.memory()
-    return {each.worker: each.account.blobs for each in accounts if not each.silent}
+    """Of every worker: one that is busy, or starts again, may be silent when it is asked."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            found = {each.worker: each.account.blobs for each in await client.memory() if not each.silent}
+            if len(found) == len(WORKERS):
+                return found
+            await asyncio.sleep(LOOK_EVERY_S)
 
 
 async def until_blobs(

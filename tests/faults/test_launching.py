@@ -16,6 +16,7 @@ from omniflow.launch.identity import marked_with
 from omniflow.launch.ports import free_port
 from tests.cluster_fixtures.cluster import PUPPET, PuppetCluster, running, write_cluster
 from tests.cluster_fixtures.command import Done, command, omniflow
+from tests.cluster_fixtures.shared_memory import no_new_names_stay
 from tests.cluster_fixtures.submit import next_job_runs
 
 ALL_ROLES: list[dict[str, Any]] = [{"name": "all", "roles": ["first", "second", "third", "loner"]}]
@@ -24,9 +25,8 @@ ALL_ROLES: list[dict[str, Any]] = [{"name": "all", "roles": ["first", "second", 
 @pytest.fixture
 def shared_memory() -> Iterator[None]:
     """Nothing new is in /dev/shm afterwards."""
-    before = set(os.listdir("/dev/shm"))
-    yield
-    assert set(os.listdir("/dev/shm")) - before == set()
+    with no_new_names_stay():
+        yield
 
 
 def assert_nothing_is_left(cluster: PuppetCluster, sockets: Path | None) -> None:

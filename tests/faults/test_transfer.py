@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster_fixtures.data_worker import Child, Nursery
+from tests.cluster_fixtures.shared_memory import no_new_names_stay
 
 PAGES = 16
 OWNER_STEPS = ("data.owner.acquired", "data.owner.pull_begun", "data.owner.chunk_sent", "data.owner.finishing")
@@ -48,12 +49,12 @@ def survivor(nursery: Nursery) -> Child:
 @pytest.fixture
 def at_rest(survivor: Child) -> Iterator[Child]:
     """Holds nothing afterwards, and has no more threads, descriptors and groups; nor has /dev/shm names."""
-    before, names = survivor.ask("footprint"), sorted(os.listdir("/dev/shm"))
-    yield survivor
-    survivor.ask("release")
-    survivor.ask("wait_idle")
-    survivor.ask("wait_footprint", before)
-    assert sorted(os.listdir("/dev/shm")) == names
+    before = survivor.ask("footprint")
+    with no_new_names_stay():
+        yield survivor
+        survivor.ask("release")
+        survivor.ask("wait_idle")
+        survivor.ask("wait_footprint", before)
 
 
 @pytest.fixture(scope="module", autouse=True)

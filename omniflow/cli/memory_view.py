@@ -14,12 +14,14 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def pages_table(workers: Iterable[WorkerMemory]) -> Table:
-    """One row for the KV pages of each model on each worker; a row that says so for a worker that does not answer."""
+    """One row for the KV pages of each model on each worker; a row that says so for a worker that has none, or does not
+    answer."""
     names = ("own", "held", "indexed", "pinned", "lent", "free")
     table = plain_table("worker", "weights", *names, "in use", right=(*names, "in use"))
     for worker in workers:
-        if not worker.HasField("account"):
-            table.add_row(worker.worker, f"[red]silent[/red]: {_first_line(worker.silent)}", *[""] * (len(names) + 1))
+        if not worker.account.pools:
+            why = f"[red]silent[/red]: {_first_line(worker.silent)}" if worker.silent else "no pages"
+            table.add_row(worker.worker, why, *[""] * (len(names) + 1))
             continue
         for pool in worker.account.pools:
             counts = (pool.own, pool.held, pool.indexed, pool.pinned, pool.leased, pool.free)
@@ -34,7 +36,8 @@ def sharing_lines(workers: Iterable[WorkerMemory]) -> list[str]:
 
 
 def memory_json(workers: Sequence[WorkerMemory]) -> list[dict[str, Any]]:
-    """For each worker its account as in data.proto, zeros too; or null, and why."""
+    """For each worker its account as in data.proto, zeros too; or null, and why it is silent (empty: it shares no
+    pages)."""
     return [
         {
             "worker": worker.worker,
@@ -67,8 +70,6 @@ def _sharing(account: MemoryAccount) -> str:
     ]
     if blobs.capacity_bytes:
         said.append(f"{blobs.blobs_now:,} values by handle ({describe_bytes(blobs.bytes_now)})")
-    if account.jobs:
-        said.append(f"{len(account.jobs):,} jobs hold memory")
     said += [_stored(pool) for pool in account.pools if pool.HasField("stored")]
     said += [_book(pool) for pool in account.pools if pool.HasField("book")]
     return "; ".join(said)

@@ -177,7 +177,8 @@ class Client:
         return await self._ask("asking for the status", lambda c, t: ClusterServiceStub(c).Status(request, timeout=t))
 
     async def memory(self, worker: str = "") -> Sequence[cluster_pb2.WorkerMemory]:
-        """Where the memory of each worker with pages to share is; of that one alone when it is named.
+        """Where the memory of each worker is; of that one alone when it is named. Without an account: it has not
+        answered, and `silent` says why; or, where that is empty, it shares no pages and is not asked.
 
         Raises `InvalidArgument` for a name that no worker has."""
         request = cluster_pb2.MemoryRequest(worker=worker)

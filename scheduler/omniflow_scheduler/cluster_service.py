@@ -87,12 +87,12 @@ class ClusterService(ClusterServiceServicer):
         return c.DrainResponse(outstanding=self._hub.drain_worker(request.worker, request.timeout_ms))
 
     async def Memory(self, request: c.MemoryRequest, context: Context) -> c.ClusterMemory:  # noqa: N802
-        """Whoever has registered no data address has nothing to say."""
+        """Of all workers, or of the one that is named."""
         if request.worker:
             await self._require(request.worker, context)
         status = self._status()
         asked = [worker.info for worker in status.workers if request.worker in ("", worker.info.name)]
-        return await memory_of([info for info in asked if info.data_addresses], status.cluster, self._tls)
+        return await memory_of(asked, status.cluster, self._tls)
 
     async def _require(self, worker: str, context: Context) -> None:
         """Refuses a name that no worker has."""

@@ -17,14 +17,18 @@ _AT_ONCE = 32
 
 
 async def memory_of(workers: Sequence[WorkerInfo], cluster: str, tls: TlsConfig | None) -> ClusterMemory:
-    """The account of each, by name; or why there is none."""
+    """The account of each, by name; or why there is none. Who has registered no data address shares no pages, and is
+    named without being asked."""
     threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="ask-memory")
     loop = asyncio.get_running_loop()
-    asked = {info.name: loop.run_in_executor(threads, _ask, info, cluster, tls) for info in workers}
+    asked = {
+        info.name: loop.run_in_executor(threads, _ask, info, cluster, tls) for info in workers if info.data_addresses
+    }
+    names = sorted(info.name for info in workers)
     try:
         if asked:
             await asyncio.wait(asked.values(), timeout=AT_MOST_S)
-        return ClusterMemory(workers=[_answer(name, asked[name]) for name in sorted(asked)])
+        return ClusterMemory(workers=[_answer(name, asked.get(name)) for name in names])
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
 
@@ -37,7 +41,9 @@ def _ask(info: WorkerInfo, cluster: str, tls: TlsConfig | None) -> WorkerMemory:
     return WorkerMemory(worker=info.name, account=account)
 
 
-def _answer(name: str, asked: "asyncio.Future[WorkerMemory]") -> WorkerMemory:
+def _answer(name: str, asked: "asyncio.Future[WorkerMemory] | None") -> WorkerMemory:
+    if asked is None:
+        return WorkerMemory(worker=name)
     if asked.done():
         return asked.result()
     asked.cancel()

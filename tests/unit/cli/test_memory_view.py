@@ -28,12 +28,13 @@ SPEAKS = WorkerMemory(
     ),
 )
 SILENT = WorkerMemory(worker="two", silent="unix:@x: nobody listens\nmore")
+WITHOUT = WorkerMemory(worker="three")
 
 
 def shown() -> str:
     console = Console(width=120, highlight=False)
     with console.capture() as captured:
-        console.print(pages_table([SPEAKS, SILENT]))
+        console.print(pages_table([SPEAKS, SILENT, WITHOUT, WorkerMemory(worker="four", account=MemoryAccount())]))
     return captured.get()
 
 
@@ -45,6 +46,12 @@ def test_pages_of_a_worker_are_counted_by_use() -> None:
 def test_a_worker_that_does_not_answer_is_named_with_the_cause() -> None:
     (row,) = [line for line in shown().splitlines() if line.strip().startswith("two ")]
     assert "silent: unix:@x: nobody listens" in row
+
+
+def test_a_worker_without_pages_is_named_and_not_called_silent() -> None:
+    for name in ("three", "four"):
+        (row,) = [line for line in shown().splitlines() if line.strip().startswith(f"{name} ")]
+        assert row.split() == [name, "no", "pages"]
 
 
 def test_what_goes_between_workers_is_a_line_of_each_that_answered() -> None:

@@ -52,5 +52,14 @@ async def test_who_hangs_or_is_gone_is_named_and_the_others_answer(monkeypatch: 
     assert all(found[name].silent for name in ("gone", "hangs"))
 
 
-async def test_nobody_is_asked_when_nobody_has_pages() -> None:
+async def test_who_shares_no_pages_is_named_and_not_asked() -> None:
+    workers = [WorkerInfo(name="writes"), WorkerInfo(name="hears")]
+    found = (await memory_of(workers, "test", None)).workers
+    assert [(each.worker, each.HasField("account"), each.silent) for each in found] == [
+        ("hears", False, ""),
+        ("writes", False, ""),
+    ]
+
+
+async def test_a_cluster_without_workers_has_no_memory() -> None:
     assert list((await memory_of([], "test", None)).workers) == []

@@ -57,7 +57,8 @@ def make_plan(config: ClusterConfig) -> Plan:
     run = run_folder(config)
     listens = with_real_ports(config.scheduler_listens)
     sockets = socket_folder(run, (*config.worker_names, *_journal_sockets(config)))
-    embedded = EtcdSettings(config.etcd.data or run / "etcd", _log(run, "etcd")).with_ports()
+    others = {split(address)[1] for address in listens}
+    embedded = EtcdSettings(config.etcd.data or run / "etcd", _log(run, "etcd")).with_ports(avoid=others)
     endpoints = config.etcd.endpoints or (embedded.endpoint,)
     shared: dict[str, Any] = {"cluster": config.cluster, "etcd": list(endpoints)}
     if config.tls:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -31,9 +32,9 @@ class EtcdSettings:
     client_port: int = 0
     peer_port: int = 0
 
-    def with_ports(self) -> "EtcdSettings":
-        """The same with real port numbers."""
-        chosen = free_ports(2, HOST)
+    def with_ports(self, avoid: Container[int] = ()) -> "EtcdSettings":
+        """The same with real port numbers, other ones than `avoid`."""
+        chosen = free_ports(2, HOST, avoid)
         return replace(self, client_port=self.client_port or chosen[0], peer_port=self.peer_port or chosen[1])
 
     @property

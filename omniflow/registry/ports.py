@@ -3,7 +3,7 @@
 import itertools
 import random
 import socket
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 # Below the ports that the system gives to connections and to listeners that ask for any (from 32,768 on): one of those
 # could be gone again before the process listens that it was chosen for.
@@ -16,11 +16,14 @@ def free_port(host: str) -> int:
     return free_ports(1, host)[0]
 
 
-def free_ports(count: int, host: str) -> list[int]:
-    """Different ones: all are held until all are chosen. Raises OSError when there are none."""
+def free_ports(count: int, host: str, avoid: Container[int] = ()) -> list[int]:
+    """Different ones: all are held until all are chosen. Raises OSError when there are none.
+
+    `avoid`: nobody listens there yet, but somebody will.
+    """
     probes: list[socket.socket] = []
     try:
-        for port in _candidates():
+        for port in (port for port in _candidates() if port not in avoid):
             probe = socket.socket(_family(host), socket.SOCK_STREAM)
             probes.append(probe)
             try:

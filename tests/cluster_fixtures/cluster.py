@@ -21,8 +21,8 @@ from omniflow.launch import (
     read_state,
 )
 from omniflow.launch.identity import marked_with
-from omniflow.launch.ports import free_port
 from omniflow.v1.cluster_pb2 import ClusterStatus, WorkerStatus
+from tests.cluster_fixtures.ports import free_port
 
 PUPPET = "tests.cluster_fixtures.puppets:Puppet"
 # Roles with a class of their own; every other name is a puppet's.

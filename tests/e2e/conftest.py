@@ -10,8 +10,8 @@ import pytest
 
 from omniflow.launch import read_state
 from omniflow.launch.identity import marked_with
-from omniflow.launch.ports import free_port
 from tests.cluster_fixtures.command import Done, omniflow
+from tests.cluster_fixtures.ports import free_port
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -9,8 +9,8 @@ import pytest
 
 from omniflow.client import Client
 from omniflow.errors import NotReplayable
-from omniflow.launch.ports import free_port
 from tests.cluster_fixtures.cluster import LIMITS, PuppetCluster, running, write_cluster
+from tests.cluster_fixtures.ports import free_port
 from tests.cluster_fixtures.stage import Stage
 from tests.cluster_fixtures.submit import next_job_runs
 

@@ -13,9 +13,9 @@ from omniflow.cli.exit_codes import ExitCode
 from omniflow.client import Client
 from omniflow.errors import RoleFailed
 from omniflow.launch.identity import marked_with
-from omniflow.launch.ports import free_port
 from tests.cluster_fixtures.cluster import PUPPET, PuppetCluster, running, write_cluster
 from tests.cluster_fixtures.command import Done, command, omniflow
+from tests.cluster_fixtures.ports import free_port
 from tests.cluster_fixtures.shared_memory import no_new_names_stay
 from tests.cluster_fixtures.submit import next_job_runs
 

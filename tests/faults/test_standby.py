@@ -11,12 +11,12 @@ import pytest
 from omniflow.client import Client
 from omniflow.errors import Unavailable
 from omniflow.flow import collect, each, flow, use
-from omniflow.launch.ports import free_port
 from omniflow.registry.health import forget_registrations
 from omniflow.types import Stream, Text
 from omniflow.v1.cluster_pb2 import StandbyStatus
 from tests.cluster_fixtures.cluster import PuppetCluster, running, write_cluster
 from tests.cluster_fixtures.command import omniflow
+from tests.cluster_fixtures.ports import free_port
 from tests.cluster_fixtures.puppets import Puppet
 from tests.cluster_fixtures.stage import Stage
 from tests.cluster_fixtures.submit import next_job_runs

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from omniflow.client import Client
-from omniflow.launch.ports import free_port
 from omniflow.registry import EmbeddedEtcd
 from omniflow.v1.cluster_pb2 import ClusterStatus, StandbyStatus
 from tests.cluster_fixtures.certificates import TLS, make_certificates
 from tests.cluster_fixtures.cluster import PuppetCluster, running, write_cluster
+from tests.cluster_fixtures.ports import free_port
 from tests.cluster_fixtures.stage import open_stage
 from tests.cluster_fixtures.submit import next_job_runs
 

@@ -11,9 +11,9 @@ import pytest
 
 from omniflow.launch import LocalLauncher, Silent
 from omniflow.launch.identity import marked_with
-from omniflow.launch.ports import free_port
 from omniflow_workers.stop_at import VARIABLE as STOP_VARIABLE
 from tests.cluster_fixtures.command import omniflow
+from tests.cluster_fixtures.ports import free_port
 from tests.cluster_fixtures.visitors import client, stage
 
 __all__ = ["client", "stage"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from omniflow.launch.identity import marked_with
-from omniflow.launch.ports import free_port
+from tests.cluster_fixtures.ports import free_port
 
 CLUSTER = Path(__file__).with_name("tiny_cluster.py")
 

@@ -19,8 +19,8 @@ from omniflow.cli.exit_codes import ExitCode
 from omniflow.errors import Unavailable
 from omniflow.launch import ClusterState, ProcessState, ProcessStatus, read_state
 from omniflow.launch.identity import marked_with
-from omniflow.launch.ports import free_port
 from omniflow.v1.cluster_pb2 import ClusterStatus, WorkerStatus
+from tests.cluster_fixtures.ports import free_port
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "trivial"
 

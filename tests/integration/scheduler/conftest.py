@@ -2,7 +2,6 @@
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import uuid
@@ -19,6 +18,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from omniflow.registry import EmbeddedEtcd
 from omniflow.v1.flow_pb2 import Alternative, Edge, End, Flow, Node, Port
 from omniflow.v1.value_pb2 import KIND_TEXT, Type
+from tests.cluster_fixtures.ports import free_port
 
 READY_WITHIN = 60.0
 
@@ -103,12 +103,6 @@ def wait_serving(address: str, log: Path) -> None:
         except grpc.RpcError as error:
             raise AssertionError(f"no scheduler at {address}: {error}\n{log.read_text()}") from None
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def text_port(name: str) -> Port:

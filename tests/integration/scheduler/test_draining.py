@@ -15,9 +15,9 @@ from omniflow.errors import Unavailable
 from omniflow.registry import EmbeddedEtcd, Registration, this_host
 from omniflow.v1.cluster_pb2 import MethodInfo, RoleInfo, WorkerInfo
 from omniflow_scheduler.errors import ExitCode
+from tests.cluster_fixtures.ports import free_port
 from tests.integration.scheduler.conftest import (
     SchedulerRun,
-    free_port,
     one_node_flow,
     running_scheduler,
     spawn,

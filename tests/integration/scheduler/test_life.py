@@ -15,9 +15,9 @@ from omniflow.registry import EmbeddedEtcd, Leader, Registry
 from omniflow.registry.blocking import BlockingEtcd
 from omniflow.registry.keys import Keys
 from omniflow_scheduler.errors import ExitCode
+from tests.cluster_fixtures.ports import free_port
 from tests.integration.scheduler.conftest import (
     SchedulerRun,
-    free_port,
     one_node_flow,
     running_scheduler,
     spawn,

@@ -21,7 +21,7 @@ from omniflow.errors import (
     UnknownFlow,
 )
 from omniflow.launch import NoCluster, StartFailed
-from omniflow.launch.ports import free_port
+from tests.cluster_fixtures.ports import free_port
 
 
 def _omniflow(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":

@@ -8,7 +8,7 @@ import pytest
 
 from omniflow.client import Client
 from omniflow.errors import InvalidArgument, Unavailable
-from omniflow.launch.ports import free_port
+from tests.cluster_fixtures.ports import free_port
 from tests.unit.client.scripted_scheduler import ScriptedScheduler, accepted, ended, frame, scripted_scheduler
 
 ONE, TWO = b"\n\x03one", b"\n\x03two"

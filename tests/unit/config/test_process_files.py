@@ -11,6 +11,7 @@ from omniflow.config import ClusterConfig, load_cluster
 from omniflow.config import WorkerConfig as WorkerSection
 from omniflow.launch.plan import Plan, make_plan, write_files
 from omniflow.launch.told import write_told
+from omniflow.registry import ports
 from omniflow_scheduler.config import SchedulerSettings
 from omniflow_workers.addresses import advertised
 from omniflow_workers.config import WorkerConfig
@@ -226,6 +227,14 @@ def test_the_second_scheduler_listens_where_it_is_told(tmp_path: Path) -> None:
     assert plan.address == "127.0.0.1:7080,127.0.0.1:7090"
     assert "advertise" not in contents["scheduler"]
     assert contents["scheduler-2"]["advertise"] == "head.example.org:7090"
+
+
+def test_etcd_is_not_given_a_port_that_a_scheduler_will_listen_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ports, "_candidates", lambda: iter((7_080, 7_090, 7_100, 7_110)))
+    plan = _two_schedulers(tmp_path, listen="127.0.0.1:7080", standby_listen="127.0.0.1:7090")
+    assert plan.etcd_endpoints == ("127.0.0.1:7100",)
 
 
 def test_two_schedulers_on_any_free_port_do_not_choose_the_same(tmp_path: Path) -> None:

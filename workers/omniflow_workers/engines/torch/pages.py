@@ -97,13 +97,17 @@ class EnginePages:
     def gather(self, pages: NDArray[np.uint32], into: torch.Tensor) -> None:
         """Copies whole pages out: `into` is uint8, shape (pages, page_bytes), contiguous."""
         rows, ids = self._rows(pages)
-        into.view(rows.dtype).view(-1, *rows.shape[1:]).copy_(rows[ids])
+        target = into.view(rows.dtype).view(-1, *rows.shape[1:])
+        if target.device == rows.device:
+            torch.index_select(rows, 0, ids, out=target)  # `rows[ids]` would be a copy of its own, to be copied again
+        else:
+            target.copy_(rows[ids])
 
     @torch.inference_mode()
     def scatter(self, pages: NDArray[np.uint32], from_: torch.Tensor) -> None:
         """Writes whole pages, which the caller holds alone: `from_` is uint8, shape (pages, page_bytes), contiguous."""
         rows, ids = self._rows(pages)
-        rows[ids] = from_.view(rows.dtype).view(-1, *rows.shape[1:])
+        rows.index_copy_(0, ids, from_.view(rows.dtype).view(-1, *rows.shape[1:]).to(rows.device))
         self._engine.settle()
 
     def _rows(self, pages: NDArray[np.uint32]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -695,7 +695,7 @@ class WorkerMemory(_message.Message):
     silent: _builtins.str
     @_builtins.property
     def account(self) -> _data_pb2.MemoryAccount:
-        """Absent when it did not answer; `silent` says why."""
+        """Absent when it did not answer, and `silent` says why; or when it shares no pages."""
 
     def __init__(
         self,

@@ -603,7 +603,6 @@ class MemoryAccount(_message.Message):
     BORROWED_FIELD_NUMBER: _builtins.int
     PULLS_FIELD_NUMBER: _builtins.int
     BLOBS_FIELD_NUMBER: _builtins.int
-    JOBS_FIELD_NUMBER: _builtins.int
     NODE_FIELD_NUMBER: _builtins.int
     worker: _builtins.str
     incarnation: _builtins.str
@@ -622,8 +621,6 @@ class MemoryAccount(_message.Message):
     @_builtins.property
     def blobs(self) -> Global___BlobAccount: ...
     @_builtins.property
-    def jobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___JobAccount]: ...
-    @_builtins.property
     def node(self) -> Global___NodeAccount: ...
     def __init__(
         self,
@@ -638,12 +635,11 @@ class MemoryAccount(_message.Message):
         borrowed: Global___BorrowAccount | None = ...,
         pulls: Global___PullAccount | None = ...,
         blobs: Global___BlobAccount | None = ...,
-        jobs: _abc.Iterable[Global___JobAccount] | None = ...,
         node: Global___NodeAccount | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["blobs", b"blobs", "borrowed", b"borrowed", "leases", b"leases", "node", b"node", "pulls", b"pulls"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arenas", b"arenas", "blobs", b"blobs", "borrowed", b"borrowed", "device", b"device", "host", b"host", "incarnation", b"incarnation", "jobs", b"jobs", "leases", b"leases", "node", b"node", "pools", b"pools", "pulls", b"pulls", "worker", b"worker"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arenas", b"arenas", "blobs", b"blobs", "borrowed", b"borrowed", "device", b"device", "host", b"host", "incarnation", b"incarnation", "leases", b"leases", "node", b"node", "pools", b"pools", "pulls", b"pulls", "worker", b"worker"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1077,28 +1073,3 @@ class NodeAccount(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NodeAccount: _TypeAlias = NodeAccount  # noqa: Y015
-
-@_typing.final
-class JobAccount(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    JOB_FIELD_NUMBER: _builtins.int
-    PAGES_FIELD_NUMBER: _builtins.int
-    RETAINED_BYTES_FIELD_NUMBER: _builtins.int
-    job: _builtins.int
-    pages: _builtins.int
-    retained_bytes: _builtins.int
-    def __init__(
-        self,
-        *,
-        job: _builtins.int = ...,
-        pages: _builtins.int = ...,
-        retained_bytes: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "pages", b"pages", "retained_bytes", b"retained_bytes"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___JobAccount: _TypeAlias = JobAccount  # noqa: Y015

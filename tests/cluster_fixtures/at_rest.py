@@ -73,7 +73,7 @@ def _held(account: MemoryAccount) -> dict[str, int]:
         "blob bytes": blobs.bytes_now,
         "lent blobs": blobs.leases_now,
         "mapped blobs": blobs.mapped_now,
-        "jobs": node.jobs_now + len(account.jobs),
+        "jobs": node.jobs_now,
         "activations": node.activations_now,
         "retained bytes": node.retained_bytes_now,
         "spilled bytes": node.spilled_bytes_now,

@@ -14,6 +14,7 @@ from omniflow.data import Framed, dial, greet
 from omniflow.v1.cluster_pb2 import WorkerInfo
 from omniflow.v1.data_pb2 import DataHello, DataReply, DataRequest
 from omniflow_workers.transfer import DataPeers, DataService, FixedDirectory, Identity, PageSource, TransferLimits
+from tests.cluster_fixtures.shared_memory import no_new_names_stay
 
 PATIENCE_S = 60.0
 HOST = "here"
@@ -97,14 +98,15 @@ def open_descriptors() -> int:
 def nothing_left_behind() -> Iterator[None]:
     """What begins in it ends in it: threads (torch's own, too), descriptors, names in /dev/shm."""
 
-    def counts() -> tuple[int, int, int]:
+    def counts() -> tuple[int, int]:
         gc.collect()
-        return len(os.listdir("/proc/self/task")), open_descriptors(), len(os.listdir("/dev/shm"))
+        return len(os.listdir("/proc/self/task")), open_descriptors()
 
     before, names = counts(), {thread.name for thread in threading.enumerate()}
-    yield
+    with no_new_names_stay():
+        yield
     left = {thread.name for thread in threading.enumerate()} - names
     wait_until(
         lambda: all(now <= then for now, then in zip(counts(), before, strict=True)),
-        f"threads, descriptors, /dev/shm: {before} before, {counts()} now; {left}",
+        f"threads, descriptors: {before} before, {counts()} now; {left}",
     )

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use omniflow_hub::{Hub, HubConfig};
-use omniflow_node::{ActivationHandle, Node, NodeConfig};
+use omniflow_node::{ActivationHandle, Node, NodeConfig, NodeError};
 use omniflow_wire::v1;
 use prost::Message;
 use tempfile::TempDir;
@@ -122,25 +122,28 @@ pub fn request() -> v1::SubmitRequest {
     }
 }
 
-/// What `read` and `speak` do when nothing goes wrong.
+/// What `read` and `speak` do when nothing goes wrong. A job that is refused has perhaps begun, and is cancelled then.
 pub fn work(activation: &ActivationHandle) {
-    let input = activation.activation().value("input").unwrap().unwrap();
+    match try_to_work(activation) {
+        Ok(()) | Err(NodeError::Cancelled { .. }) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn try_to_work(activation: &ActivationHandle) -> Result<(), NodeError> {
+    let input = activation.activation().value("input")?.unwrap();
     let input = read_text(&input);
     match activation.activation().role() {
         "read" => {
-            activation
-                .emit("output", vec![text(&input.to_uppercase())])
-                .unwrap();
+            activation.emit("output", vec![text(&input.to_uppercase())])?;
         }
         _ => {
             for word in input.split(' ') {
-                activation.emit("output", vec![text(word)]).unwrap();
+                activation.emit("output", vec![text(word)])?;
             }
         }
     }
-    activation
-        .finish(BTreeMap::from([("letters".to_owned(), input.len() as f64)]))
-        .unwrap();
+    activation.finish(BTreeMap::from([("letters".to_owned(), input.len() as f64)]))
 }
 
 /// Between two looks at something that no event tells of.

@@ -89,7 +89,7 @@ class Inflow:
             return False
         self._read += 1
         self._read_bytes += size
-        return self._read >= self._tell_at or self._read_bytes >= self._tell_at_bytes
+        return self.is_due
 
     def release(self) -> None:
         """Whoever waits wants all of it."""

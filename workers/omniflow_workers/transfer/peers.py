@@ -150,10 +150,8 @@ class DataPeers:
         for future in dialled:
             try:
                 ready.append(future.result(max(0.0, until - time.monotonic())))
-            except (
-                TimeoutError,
-                TransferError,
-            ) as error:  # the first time, it was said why
+            except (TimeoutError, TransferError) as error:
+                # Who dialled has said why.
                 log.debug("a worker is passed over: %s", error or "it cannot be reached in time")
         return ready
 
